@@ -1,0 +1,194 @@
+//! The canonical form of structs: fields in the schema's order, zero values where Go writes them and nowhere else.
+
+use super::META;
+use super::special::schema_shape;
+use crate::schema::{Field, Shape, Type};
+use crate::value::{Map, Text, Value};
+
+/// Brings a value of this type, edited since it was decoded, back into canonical form. What is there already stays
+/// where it is; fields that the type does not have are dropped.
+pub fn complete(value: &mut Value, kind: &'static Type) {
+    if !matches!(value, Value::Object(_)) {
+        *value = zero_struct(kind);
+        return;
+    }
+    let map = value.make_map();
+    let Err(done) = complete_in_step(map, kind) else { return };
+    let mut meta = [None, None];
+    let mut filled: Vec<(u16, Value)> = Vec::with_capacity(map.len());
+    for (index, (key, mut field)) in std::mem::take(map).into_entries().into_iter().enumerate() {
+        if let Some(position) = kind.position(&key) {
+            if index >= done {
+                complete_shape(&mut field, &kind.json_field(position).shape);
+            }
+            filled.push((position as u16, field));
+        } else if let Some(index) = META.iter().position(|name| kind.type_meta && *name == key) {
+            meta[index] = Some(field);
+        }
+    }
+    *map = assemble(kind, meta, filled, Empties::Drop);
+}
+
+/// Completes field by field as long as the entries are exactly those that [`assemble`] would give. Where one is not,
+/// says how many entries are done.
+fn complete_in_step(map: &mut Map, kind: &'static Type) -> Result<(), usize> {
+    let count = map.len();
+    let mut entries = map.iter_mut().peekable();
+    let mut done = 0;
+    if kind.type_meta {
+        for name in META {
+            if let Some((_, value)) = entries.next_if(|(key, _)| *key == name) {
+                if value.is_empty() {
+                    return Err(done);
+                }
+                done += 1;
+            }
+        }
+    }
+    for field in kind.json_fields() {
+        match entries.next_if(|(key, _)| *key == field.name) {
+            Some((_, value)) => {
+                let misplaced = value.is_null() && !field.pointer && !is_null_when_zero(&field.shape);
+                if misplaced || is_omitted(value, field) {
+                    return Err(done);
+                }
+                complete_shape(value, &field.shape);
+                done += 1;
+            }
+            None if is_omitted(&Value::Null, field) => {}
+            None => return Err(done),
+        }
+    }
+    if done == count { Ok(()) } else { Err(done) }
+}
+
+fn complete_shape(value: &mut Value, shape: &Shape) {
+    match (shape, &mut *value) {
+        (_, Value::Null) => {}
+        (Shape::Struct(kind), value) => complete(value, kind.get()),
+        (Shape::List(item), Value::Array(items)) => items.iter_mut().for_each(|value| complete_item(value, item)),
+        (Shape::WrappedStrings, Value::Array(items)) => {
+            items.iter_mut().for_each(|value| complete_item(value, &Shape::String));
+        }
+        (Shape::Map(item), Value::Object(map)) => {
+            map.iter_mut().for_each(|(_, value)| complete_item(value, item));
+            if !map.keys().zip(map.keys().skip(1)).all(|(left, right)| left < right) {
+                *map = Map::sorted(std::mem::take(map).into_entries());
+            }
+        }
+        (Shape::SchemaOrBool | Shape::SchemaOrArray | Shape::SchemaOrStrings, Value::Object(_)) => {
+            if let Some(schema) = schema_shape() {
+                complete_shape(value, schema);
+            }
+        }
+        (Shape::SchemaOrArray, Value::Array(items)) => {
+            if let Some(schema) = schema_shape() {
+                items.iter_mut().for_each(|value| complete_item(value, schema));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn complete_item(value: &mut Value, shape: &Shape) {
+    if value.is_null() {
+        *value = zero(shape);
+    } else {
+        complete_shape(value, shape);
+    }
+}
+
+/// Puts fields, given with their positions, in order and fills in what Go writes for those that are not set.
+pub(super) fn assemble(
+    kind: &'static Type,
+    meta: [Option<Value>; 2],
+    mut filled: Vec<(u16, Value)>,
+    empties: Empties,
+) -> Map {
+    if !filled.is_sorted_by_key(|(position, _)| *position) {
+        filled.sort_by_key(|(position, _)| *position);
+    }
+    let mut entries: Vec<(Text, Value)> = Vec::with_capacity(filled.len() + 2);
+    for (name, value) in META.into_iter().zip(meta) {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            entries.push((Text::new_static(name), value));
+        }
+    }
+    let mut filled = filled.into_iter().peekable();
+    for (position, field) in kind.json_fields().enumerate() {
+        let value =
+            filled.next_if(|(filled, _)| usize::from(*filled) == position).map_or(Value::Null, |(_, value)| value);
+        if is_omitted(&value, field) && !(empties == Empties::Keep && is_empty_collection(&value)) {
+            continue;
+        }
+        let value = if value.is_null() && !field.pointer { zero(&field.shape) } else { value };
+        entries.push((Text::new_static(field.name), value));
+    }
+    Map::in_order(entries)
+}
+
+/// What becomes of lists and maps that are there and empty. Go drops them when it writes; until then rules can tell
+/// them from absent ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Empties {
+    Keep,
+    Drop,
+}
+
+pub(super) fn is_empty_collection(value: &Value) -> bool {
+    matches!(value, Value::Array(_) | Value::Object(_)) && value.is_empty()
+}
+
+/// Whether Go leaves the field out when it holds this value (null: its zero value).
+fn is_omitted(value: &Value, field: &Field) -> bool {
+    if field.pointer {
+        return value.is_null() && (field.omit_empty || field.omit_zero);
+    }
+    if is_struct(&field.shape) {
+        return field.omit_zero && value.is_null();
+    }
+    (field.omit_empty || field.omit_zero) && value.is_empty()
+}
+
+/// Whether the shape is a struct in Go, which `omitempty` never leaves out.
+fn is_struct(shape: &Shape) -> bool {
+    match shape {
+        Shape::String | Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Double | Shape::Bytes => false,
+        Shape::WrappedStrings | Shape::List(_) | Shape::Map(_) => false,
+        Shape::Time | Shape::MicroTime | Shape::Duration | Shape::Quantity | Shape::IntOrString => true,
+        Shape::FieldsV1 | Shape::RawExtension | Shape::Json => true,
+        Shape::SchemaOrBool | Shape::SchemaOrArray | Shape::SchemaOrStrings | Shape::Struct(_) => true,
+    }
+}
+
+/// What Go writes for the zero value of the shape.
+pub(super) fn zero(shape: &Shape) -> Value {
+    match shape {
+        Shape::String => Value::String(Text::default()),
+        Shape::Bool | Shape::SchemaOrBool => Value::Bool(false),
+        Shape::Int32 | Shape::Int64 | Shape::IntOrString => Value::Int(0),
+        Shape::Double => Value::Float(0.0),
+        Shape::Duration => Value::String(Text::new_static("0s")),
+        Shape::Quantity => Value::String(Text::new_static("0")),
+        Shape::Struct(kind) => zero_struct(kind.get()),
+        Shape::Bytes | Shape::Time | Shape::MicroTime | Shape::FieldsV1 | Shape::RawExtension | Shape::Json => {
+            Value::Null
+        }
+        Shape::SchemaOrArray | Shape::SchemaOrStrings => Value::Null,
+        Shape::WrappedStrings | Shape::List(_) | Shape::Map(_) => Value::Null,
+    }
+}
+
+/// Whether [`zero`] is null.
+fn is_null_when_zero(shape: &Shape) -> bool {
+    !matches!(shape, Shape::Struct(_)) && zero(shape).is_null()
+}
+
+pub(super) fn zero_struct(kind: &'static Type) -> Value {
+    let mut entries = Vec::new();
+    for field in kind.json_fields().filter(|field| !is_omitted(&Value::Null, field)) {
+        let value = if field.pointer { Value::Null } else { zero(&field.shape) };
+        entries.push((Text::new_static(field.name), value));
+    }
+    Value::Object(Map::in_order(entries))
+}

@@ -1,0 +1,232 @@
+//! What decoding promises, on samples of what a real server answers.
+
+use super::*;
+use crate::json::{parse, to_string};
+use crate::schema::TypeRef;
+
+fn core(name: &str) -> &'static Type {
+    TypeRef::find(&format!("io.k8s.api.core.v1.{name}")).unwrap().get()
+}
+
+fn decoded(name: &str, text: &str) -> Result<Decoded, DecodeError> {
+    decode(parse(text.as_bytes()).unwrap(), core(name))
+}
+
+fn canonical(name: &str, text: &str) -> String {
+    let mut value = decoded(name, text).unwrap().value;
+    complete(&mut value, core(name));
+    to_string(&value)
+}
+
+#[test]
+fn empty_lists_and_maps_stay_until_the_object_is_complete() {
+    let decoded = decoded("Container", r#"{"name":"c","command":[],"args":null}"#).unwrap();
+    assert!(decoded.kept_empties);
+    assert_eq!(to_string(&decoded.value), r#"{"name":"c","command":[],"resources":{}}"#);
+    assert_eq!(canonical("Container", r#"{"name":"c","command":[]}"#), r#"{"name":"c","resources":{}}"#);
+}
+
+fn error(name: &str, text: &str) -> String {
+    decoded(name, text).unwrap_err().to_string()
+}
+
+#[test]
+fn fields_stand_in_order_with_zero_values_as_go_writes_them() {
+    for (name, text, want) in [
+        (
+            "ConfigMap",
+            r#"{"immutable":false,"data":{"b":"2","a":"1"},"metadata":{"labels":{},"name":"x"},"apiVersion":"v1","kind":"ConfigMap"}"#,
+            r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x"},"immutable":false,"data":{"a":"1","b":"2"}}"#,
+        ),
+        ("ConfigMap", "{}", r#"{"metadata":{}}"#),
+        ("Service", "{}", r#"{"metadata":{},"spec":{},"status":{"loadBalancer":{}}}"#),
+        ("Pod", "{}", r#"{"metadata":{},"spec":{"containers":null},"status":{}}"#),
+        ("Pod", "null", r#"{"metadata":{},"spec":{"containers":null},"status":{}}"#),
+        ("Container", r#"{"name":"c","stdin":false,"command":[]}"#, r#"{"name":"c","resources":{}}"#),
+        ("ServicePort", r#"{"port":80}"#, r#"{"port":80,"targetPort":0}"#),
+        ("ServicePort", r#"{"port":null,"targetPort":"web"}"#, r#"{"port":0,"targetPort":"web"}"#),
+        ("Secret", r#"{"data":{"a":null,"b":"aGk="}}"#, r#"{"metadata":{},"data":{"a":null,"b":"aGk="}}"#),
+        ("Secret", r#"{"data":{"a":[104,105]}}"#, r#"{"metadata":{},"data":{"a":"aGk="}}"#),
+        ("NodeSpec", r#"{"podCIDRs":["a",null]}"#, r#"{"podCIDRs":["a",""]}"#),
+        ("ServiceSpec", r#"{"ports":[null]}"#, r#"{"ports":[{"port":0,"targetPort":0}]}"#),
+        (
+            "ResourceRequirements",
+            r#"{"limits":{"memory":"1024Ki","cpu":1.5,"x":null}}"#,
+            r#"{"limits":{"cpu":"1500m","memory":"1Mi","x":"0"}}"#,
+        ),
+        (
+            "PodCondition",
+            r#"{"lastTransitionTime":"2020-01-01T01:00:00.5+01:00"}"#,
+            r#"{"type":"","status":"","lastProbeTime":null,"lastTransitionTime":"2020-01-01T00:00:00Z"}"#,
+        ),
+    ] {
+        assert_eq!(canonical(name, text), want, "{name} {text}");
+    }
+}
+
+#[test]
+fn wrong_types_are_worded_as_go_words_them() {
+    let prefix = "json: cannot unmarshal";
+    for (name, text, want) in [
+        ("ConfigMap", r#"{"data":[]}"#, "array into Go struct field ConfigMap.data of type map[string]string"),
+        ("ConfigMap", r#"{"metadata":[]}"#, "array into Go struct field ConfigMap.metadata of type v1.ObjectMeta"),
+        ("ConfigMap", r#"{"kind":7}"#, "number into Go struct field ConfigMap.TypeMeta.kind of type string"),
+        ("ConfigMap", "[]", "array into Go value of type v1.ConfigMap"),
+        ("Secret", r#"{"type":7}"#, "number into Go struct field Secret.type of type v1.SecretType"),
+        ("Secret", r#"{"data":{"a":1}}"#, "number into Go struct field Secret.data of type []uint8"),
+        (
+            "Service",
+            r#"{"spec":{"ports":[{"port":"x"}]}}"#,
+            "string into Go struct field ServicePort.spec.ports.port of type int32",
+        ),
+        (
+            "Service",
+            r#"{"spec":{"ports":[{"port":1.5}]}}"#,
+            "number 1.5 into Go struct field ServicePort.spec.ports.port of type int32",
+        ),
+        ("Node", r#"{"spec":{"taints":[[]]}}"#, "array into Go struct field NodeSpec.spec.taints of type v1.Taint"),
+        ("Node", r#"{"spec":{"podCIDRs":[7]}}"#, "number into Go struct field NodeSpec.spec.podCIDRs of type string"),
+        (
+            "Pod",
+            r#"{"metadata":{"labels":{"a":7}}}"#,
+            "number into Go struct field ObjectMeta.metadata.labels of type string",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"containers":[{"readinessProbe":{"tcpSocket":{"port":99999999999}}}]}}"#,
+            "number 99999999999 into Go struct field \
+             TCPSocketAction.spec.containers.readinessProbe.ProbeHandler.tcpSocket.port of type int32",
+        ),
+        (
+            "Pod",
+            r#"{"metadata":{"creationTimestamp":5}}"#,
+            "number into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
+        ),
+        // The first of several.
+        (
+            "ConfigMap",
+            r#"{"data":[],"metadata":[]}"#,
+            "array into Go struct field ConfigMap.data of type map[string]string",
+        ),
+    ] {
+        assert_eq!(error(name, text), format!("{prefix} {want}"), "{name} {text}");
+    }
+}
+
+#[test]
+fn refused_texts_are_reported_first() {
+    for (name, text, want) in [
+        (
+            "Pod",
+            r#"{"metadata":[],"spec":{"containers":[{"resources":{"limits":{"cpu":"x"}}}]}}"#,
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+        ("Secret", r#"{"data":{"a":"Bad_Value!"},"type":7}"#, "illegal base64 data at input byte 3"),
+        (
+            "Pod",
+            r#"{"metadata":{"creationTimestamp":"x"}}"#,
+            "parsing time \"x\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"x\" as \"2006\"",
+        ),
+    ] {
+        assert_eq!(error(name, text), want);
+    }
+}
+
+#[test]
+fn unknown_and_repeated_fields_are_strict_errors() {
+    let text = r#"{"metadata":{"unknownField":1,"name":"a","name":"b"},"Spec":{},
+        "spec":{"containers":[{"name":"x","bad":{"a":1,"a":2}}],"nodeSelector":{"k":"1","j":"2","k":"3"}},"kind":"a","kind":"b"}"#;
+    let decoded = decoded("Pod", text).unwrap();
+    assert_eq!(
+        decoded.strict,
+        [
+            r#"unknown field "metadata.unknownField""#,
+            r#"duplicate field "metadata.name""#,
+            r#"unknown field "Spec""#,
+            r#"unknown field "spec.containers[0].bad""#,
+            r#"duplicate field "spec.nodeSelector.k""#,
+            r#"duplicate field "kind""#,
+        ]
+    );
+    assert_eq!(decoded.value.get("metadata").str("name"), "b");
+    assert_eq!(decoded.value.at(&["spec", "nodeSelector"]).str("k"), "3");
+    assert_eq!(decoded.value.str("kind"), "b");
+}
+
+#[test]
+fn json_schemas_are_read_by_their_own_rules() {
+    let kind = TypeRef::find("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps").unwrap().get();
+    let read = |text: &str| decode(parse(text.as_bytes()).unwrap(), kind);
+    let value = read(
+        r#"{"items":{"type":"string","nope":1},"additionalProperties":true,"default":{"b":1,"a":1.5},
+        "dependencies":{"a":["x"],"b":{}},"maximum":3}"#,
+    )
+    .unwrap();
+    assert!(value.strict.is_empty());
+    assert_eq!(
+        to_string(&value.value),
+        r#"{"default":{"b":1,"a":1.5},"maximum":3,"items":{"type":"string"},"additionalProperties":true,"dependencies":{"a":["x"],"b":{}}}"#
+    );
+    assert_eq!(read(r#"{"additionalProperties":3}"#).unwrap_err().to_string(), "boolean or JSON schema expected");
+    assert_eq!(
+        read(r#"{"properties":{"a":{"items":{"externalDocs":{"url":1}}}}}"#).unwrap_err().to_string(),
+        "json: cannot unmarshal number into Go struct field JSONSchemaProps.properties.items.externalDocs.url of type string"
+    );
+}
+
+#[test]
+fn every_type_takes_an_empty_object_and_stays_as_it_is() {
+    for kind in TypeRef::all().map(TypeRef::get) {
+        let once = decode(Value::object(), kind).unwrap().value;
+        let mut twice = once.clone();
+        complete(&mut twice, kind);
+        assert_eq!(to_string(&twice), to_string(&once), "{}", kind.name);
+        let again = decode(once.clone(), kind).map(|decoded| to_string(&decoded.value));
+        assert_eq!(again, Ok(to_string(&once)), "{}", kind.name);
+        assert_eq!(to_string(&complete::zero_struct(kind)), to_string(&once), "{}", kind.name);
+    }
+}
+
+#[test]
+fn complete_restores_order_and_zero_values() {
+    let mut pod =
+        decoded("Pod", r#"{"metadata":{"name":"a"},"kind":"Pod","spec":{"containers":[{"name":"c"}]}}"#).unwrap().value;
+    let spec = pod.get_mut("spec");
+    spec.set("dnsPolicy", "");
+    spec.set("restartPolicy", "Always");
+    spec.set("volumes", vec![crate::object! { "name": "v" }]);
+    spec.object_mut("nodeSelector").set("a", "b");
+    spec.array_mut("containers").push(crate::object! { "image": "i", "name": "d" });
+    pod.remove("status");
+    pod.set("apiVersion", "v1");
+    complete(&mut pod, core("Pod"));
+    let want = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{"volumes":[{"name":"v"}],"containers":[{"name":"c","resources":{}},{"name":"d","image":"i","resources":{}}],"restartPolicy":"Always","nodeSelector":{"a":"b"}},"status":{}}"#;
+    assert_eq!(to_string(&pod), want);
+}
+
+#[test]
+fn the_type_is_read_before_the_rest() {
+    let read = |text: &str| type_meta(&parse(text.as_bytes()).unwrap());
+    assert_eq!(read(r#"{"kind":"Pod","apiVersion":"v1"}"#), Ok(("v1".into(), "Pod".into())));
+    assert_eq!(
+        read(r#"{"kind":7}"#).unwrap_err().to_string(),
+        "json: cannot unmarshal number into Go struct field .kind of type string"
+    );
+}
+
+#[test]
+fn depth_has_a_bound_that_a_small_stack_bears() {
+    let kind = TypeRef::find("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps").unwrap().get();
+    let run = move || {
+        for field in ["not", "items", "additionalProperties"] {
+            let nested = |depth: usize| format!("{}{{}}{}", format!("{{\"{field}\":").repeat(depth), "}".repeat(depth));
+            let read = |depth: usize| decode(parse(nested(depth).as_bytes()).unwrap(), kind);
+            let mut value = read(STRUCT_DEPTH_MAX - 1).unwrap().value;
+            complete(&mut value, kind);
+            assert_eq!(to_string(&value), nested(STRUCT_DEPTH_MAX - 1));
+            assert_eq!(read(STRUCT_DEPTH_MAX).unwrap_err().to_string(), "exceeded max depth");
+            assert!(read(crate::json::DEPTH_MAX - 1).is_err());
+        }
+    };
+    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+}

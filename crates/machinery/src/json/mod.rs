@@ -1,0 +1,10 @@
+//! JSON in and out, as Go's `encoding/json` reads and writes it.
+//!
+//! [`parse`] gives a raw document: entries in document order, repeated keys kept, so that `decode` can name them.
+//! [`write`] gives compact text with Go's HTML-safe escapes; [`write_pretty`] indents for people.
+
+mod parse;
+mod write;
+
+pub use parse::{DEPTH_MAX, SyntaxError, parse};
+pub use write::{to_string, write, write_float, write_pretty, write_string};

@@ -1,0 +1,24 @@
+//! What Kubernetes objects are made of, without IO, clock or randomness: values and their schema, codecs, selectors,
+//! quantities, patches, managed fields, `Status`.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod decode;
+pub mod field;
+pub mod host;
+pub mod json;
+pub mod managed;
+pub mod names;
+pub mod patch;
+pub mod protobuf;
+pub mod quantity;
+pub mod schema;
+pub mod selector;
+pub mod status;
+pub mod time;
+pub mod value;
+pub mod yaml;
+
+pub use schema::{Field, Shape, Type, TypeRef};
+pub use status::{GroupResource, Status};
+pub use value::{Map, Text, Value};

@@ -1,0 +1,129 @@
+//! Who owns which field: managed fields on every write, and server-side apply.
+//!
+//! [`track_update`] runs on each create, update and patch and gives the fields that changed to the writer; [`apply`]
+//! merges an applied configuration into the live object. Both work on [`Value`]s through a [`SchemaView`], so built-in
+//! kinds, custom resources and objects without a schema go the same way.
+//!
+//! What holds:
+//! - A path is owned by at most one updater and any number of appliers.
+//! - Nothing here reads a clock: the time of a write is passed in.
+//! - The caller defaults, admits and validates what [`apply`] returns, as it does with any other write.
+
+mod apply;
+mod compare;
+mod element;
+mod entries;
+mod fields;
+mod last_applied;
+mod merge;
+mod owners;
+mod set;
+mod text;
+mod validate;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use apply::{ApplyError, apply, unreadable};
+pub use compare::Comparison;
+pub use element::{ElementError, PathElement};
+pub use entries::EntryError;
+pub use set::{FieldSet, FieldsError};
+pub use view::{Child, Form, List, Scalar, SchemaView, TableView};
+
+use crate::value::Value;
+use entries::Entry;
+
+/// Who writes, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteContext<'a> {
+    /// The field manager; empty: `unknown`.
+    pub manager: &'a str,
+    /// The version in which the object is written.
+    pub api_version: &'a str,
+    pub kind: &'a str,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+    /// RFC 3339, in UTC, in seconds.
+    pub time: &'a str,
+}
+
+/// Which fields a writer never owns, because the server resets them on this resource. `*` stands for any step.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Reset<'a> {
+    #[default]
+    Nothing,
+    /// These fields and what is below them.
+    Fields(&'a [&'a [&'a str]]),
+    /// All but these fields and what is below them.
+    AllBut(&'a [&'a [&'a str]]),
+}
+
+/// Turns an object into another version of its kind; none where the version is not served.
+pub type Convert<'a, S> = &'a dyn Fn(&Value, &str) -> Option<(Value, S)>;
+
+/// Records in `new` who owns what after a create or update. `live` is null on create.
+///
+/// An object that is there and has no owners stays without them until somebody applies to it.
+pub fn track_update<S: SchemaView>(
+    live: &Value,
+    new: &mut Value,
+    schema: S,
+    context: &WriteContext<'_>,
+    reset: Reset<'_>,
+    convert: Option<Convert<'_, S>>,
+) {
+    let sent = entries::take(new);
+    let mut entries = known_entries(live, &sent, context);
+    if entries.is_empty() && !live.get("metadata").str("uid").is_empty() {
+        return;
+    }
+    let scene = owners::Scene { schema, context, reset, convert };
+    if scene.track(live, new, &mut entries) {
+        entries::put(new, entries);
+    }
+}
+
+/// The owners before the write: what the client sent where it may say so, else what the live object has.
+fn known_entries(live: &Value, sent: &Value, context: &WriteContext<'_>) -> Vec<Entry> {
+    let of_live = || entries::of(live).unwrap_or_default();
+    if !context.subresource.is_empty() || sent.is_null() || sent == live.get("metadata").get("managedFields") {
+        return of_live();
+    }
+    if entries::is_reset(sent) {
+        return Vec::new();
+    }
+    match entries::read(sent, false) {
+        Ok(entries) if !entries.is_empty() => entries,
+        _ => of_live(),
+    }
+}
+
+/// Whether the object's managed fields can be read: whoever changes an object on its way may not break them.
+pub fn check(object: &Value) -> Result<(), EntryError> {
+    entries::of(object).map(|_| ())
+}
+
+/// Puts the live object's times back where a write changed nothing else, so that it changes nothing at all.
+pub fn keep_times(live: &Value, new: &mut Value) {
+    let old = live.get("metadata").list("managedFields");
+    let list = new.get("metadata").list("managedFields");
+    let same_entry = |(old, new): (&Value, &Value)| {
+        let (old, new) = (old.as_map(), new.as_map());
+        let timeless = |entry: &&str| *entry != "time";
+        old.keys().chain(new.keys()).map(|key| key.as_str()).filter(timeless).all(|key| old.get(key) == new.get(key))
+    };
+    if old.is_empty() || old.len() != list.len() || old == list || !old.iter().zip(list).all(same_entry) {
+        return;
+    }
+    let sent = entries::take(new);
+    let mut rest = live.clone();
+    let kept = entries::take(&mut rest);
+    let unchanged = rest == *new;
+    let list = if unchanged { kept } else { sent };
+    let metadata = new.object_mut("metadata").make_map();
+    let mut fields = std::mem::take(metadata).into_entries();
+    fields.push(("managedFields".into(), list));
+    *metadata = crate::value::Map::in_order(fields);
+}

@@ -1,0 +1,445 @@
+//! The one form in which objects are worked on: an ordered JSON tree.
+//!
+//! Why not typed structs: one code path serves built-in kinds and custom resources, an absent field reads as its
+//! zero value as in Go ([`Value::str`], [`Value::int`], …), and a Pod takes a few kilobytes instead of thirty.
+//!
+//! What holds:
+//! - A [`Map`] keeps its entries in the order in which they are written out: struct fields in the schema's order,
+//!   everything else sorted by key. `decode` brings a parsed document into that form.
+//! - Strings and keys are cheap to clone (inline up to 23 bytes, shared above).
+
+mod many;
+
+use smol_str::SmolStr;
+
+pub(crate) use many::Editor;
+
+/// A key or a string value.
+pub type Text = SmolStr;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Value {
+    #[default]
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    String(Text),
+    Array(Vec<Value>),
+    Object(Map),
+}
+
+static NULL: Value = Value::Null;
+static EMPTY_MAP: Map = Map::new();
+
+/// Readers. An absent or wrongly typed field reads as the zero value: after decoding, types are right.
+impl Value {
+    /// The field of this object; [`Value::Null`] where there is none.
+    pub fn get(&self, key: &str) -> &Value {
+        match self {
+            Value::Object(map) => map.get(key).unwrap_or(&NULL),
+            _ => &NULL,
+        }
+    }
+
+    /// The field at the end of this path of field names.
+    pub fn at(&self, path: &[&str]) -> &Value {
+        path.iter().fold(self, |value, key| value.get(key))
+    }
+
+    /// The string field, empty where there is none.
+    pub fn str(&self, key: &str) -> &str {
+        self.get(key).as_str()
+    }
+
+    /// The integer field, zero where there is none.
+    pub fn int(&self, key: &str) -> i64 {
+        self.get(key).as_int().unwrap_or(0)
+    }
+
+    /// The boolean field, false where there is none.
+    pub fn bool(&self, key: &str) -> bool {
+        matches!(self.get(key), Value::Bool(true))
+    }
+
+    /// The list field's items, empty where there is none.
+    pub fn list(&self, key: &str) -> &[Value] {
+        self.get(key).items()
+    }
+
+    /// The map field, empty where there is none.
+    pub fn map(&self, key: &str) -> &Map {
+        self.get(key).as_map()
+    }
+
+    /// Whether the field is there and not null.
+    pub fn has(&self, key: &str) -> bool {
+        !self.get(key).is_null()
+    }
+
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Value::String(text) => text,
+            _ => "",
+        }
+    }
+
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Value::Int(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Value::Bool(flag) => Some(*flag),
+            _ => None,
+        }
+    }
+
+    pub fn items(&self) -> &[Value] {
+        match self {
+            Value::Array(items) => items,
+            _ => &[],
+        }
+    }
+
+    pub fn as_map(&self) -> &Map {
+        match self {
+            Value::Object(map) => map,
+            _ => &EMPTY_MAP,
+        }
+    }
+
+    /// Go's idea of empty: null, false, 0, "", an empty list or map.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Value::Null => true,
+            Value::Bool(flag) => !flag,
+            Value::Int(number) => *number == 0,
+            Value::Float(number) => *number == 0.0,
+            Value::String(text) => text.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            Value::Object(map) => map.is_empty(),
+        }
+    }
+}
+
+/// Writers.
+impl Value {
+    pub fn object() -> Value {
+        Value::Object(Map::new())
+    }
+
+    /// The field for writing; makes this an object and the field null where they are not there yet.
+    pub fn get_mut(&mut self, key: &str) -> &mut Value {
+        self.make_map().entry(key)
+    }
+
+    /// The field for writing, where it is there and not null.
+    pub fn find_mut(&mut self, key: &str) -> Option<&mut Value> {
+        match self {
+            Value::Object(map) => map.get_mut(key).filter(|value| !value.is_null()),
+            _ => None,
+        }
+    }
+
+    /// The field as an object for writing, made where it is not one.
+    pub fn object_mut(&mut self, key: &str) -> &mut Value {
+        let field = self.get_mut(key);
+        field.make_map();
+        field
+    }
+
+    /// The list field's items for writing; empty where there is none (nothing is made).
+    pub fn list_mut(&mut self, key: &str) -> &mut [Value] {
+        match self.find_mut(key) {
+            Some(Value::Array(items)) => items,
+            _ => &mut [],
+        }
+    }
+
+    /// The list field for writing, made where it is not one.
+    pub fn array_mut(&mut self, key: &str) -> &mut Vec<Value> {
+        let field = self.get_mut(key);
+        if !matches!(field, Value::Array(_)) {
+            *field = Value::Array(Vec::new());
+        }
+        match field {
+            Value::Array(items) => items,
+            _ => unreachable!("made an array above"),
+        }
+    }
+
+    pub fn set(&mut self, key: &str, value: impl Into<Value>) {
+        *self.get_mut(key) = value.into();
+    }
+
+    /// Sets the field where it is absent, null or empty in Go's sense; says whether it did.
+    pub fn set_default(&mut self, key: &str, value: impl Into<Value>) -> bool {
+        let field = self.get_mut(key);
+        let unset = field.is_empty() && !matches!(field, Value::Bool(_));
+        if unset {
+            *field = value.into();
+        }
+        unset
+    }
+
+    /// Sets the field where it is absent or null (a pointer in Go); says whether it did.
+    pub fn set_if_absent(&mut self, key: &str, value: impl Into<Value>) -> bool {
+        let unset = !self.has(key);
+        if unset {
+            self.set(key, value);
+        }
+        unset
+    }
+
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        match self {
+            Value::Object(map) => map.remove(key),
+            _ => None,
+        }
+    }
+
+    /// This as a map, made an empty one where it is something else.
+    pub fn make_map(&mut self) -> &mut Map {
+        if !matches!(self, Value::Object(_)) {
+            *self = Value::object();
+        }
+        match self {
+            Value::Object(map) => map,
+            _ => unreachable!("made an object above"),
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::String(Text::new(text))
+    }
+}
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Value::String(Text::from(text))
+    }
+}
+impl From<Text> for Value {
+    fn from(text: Text) -> Self {
+        Value::String(text)
+    }
+}
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Value::Bool(flag)
+    }
+}
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Value::Int(number)
+    }
+}
+impl From<i32> for Value {
+    fn from(number: i32) -> Self {
+        Value::Int(number.into())
+    }
+}
+impl From<Vec<Value>> for Value {
+    fn from(items: Vec<Value>) -> Self {
+        Value::Array(items)
+    }
+}
+impl From<Map> for Value {
+    fn from(map: Map) -> Self {
+        Value::Object(map)
+    }
+}
+
+/// Ordered entries. Small maps are searched from front to back, large sorted ones by halving.
+#[derive(Clone, Debug)]
+pub struct Map {
+    entries: Vec<(Text, Value)>,
+    /// Entries are in ascending key order and new ones are put where they belong; otherwise new ones go last.
+    sorted: bool,
+}
+
+/// Maps of this size and below are searched linearly.
+const LINEAR_MAX: usize = 12;
+
+impl Map {
+    pub const fn new() -> Self {
+        Map { entries: Vec::new(), sorted: true }
+    }
+
+    /// A map whose entries stay in the order in which they are added.
+    pub fn in_order(entries: Vec<(Text, Value)>) -> Self {
+        let sorted = entries.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        Map { entries, sorted }
+    }
+
+    /// A map sorted by key; of entries with the same key the last one stays.
+    pub fn sorted(mut entries: Vec<(Text, Value)>) -> Self {
+        entries.sort_by(|left, right| left.0.cmp(&right.0));
+        entries.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                std::mem::swap(&mut later.1, &mut earlier.1);
+            }
+            same
+        });
+        Map { entries, sorted: true }
+    }
+
+    fn position(&self, key: &str) -> Result<usize, usize> {
+        if self.sorted && self.entries.len() > LINEAR_MAX {
+            return self.entries.binary_search_by(|entry| entry.0.as_str().cmp(key));
+        }
+        match self.entries.iter().position(|entry| entry.0 == key) {
+            Some(index) => Ok(index),
+            None if self.sorted => Err(self.entries.partition_point(|entry| entry.0.as_str() < key)),
+            None => Err(self.entries.len()),
+        }
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.position(key).ok().map(|index| &self.entries[index].1)
+    }
+
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        self.position(key).ok().map(|index| &mut self.entries[index].1)
+    }
+
+    pub fn contains(&self, key: &str) -> bool {
+        self.position(key).is_ok()
+    }
+
+    /// The value of `key`, made null where it is absent.
+    pub fn entry(&mut self, key: &str) -> &mut Value {
+        let index = match self.position(key) {
+            Ok(index) => index,
+            Err(index) => {
+                self.entries.insert(index, (Text::new(key), Value::Null));
+                index
+            }
+        };
+        &mut self.entries[index].1
+    }
+
+    pub fn insert(&mut self, key: impl AsRef<str>, value: impl Into<Value>) {
+        *self.entry(key.as_ref()) = value.into();
+    }
+
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.position(key).ok().map(|index| self.entries.remove(index).1)
+    }
+
+    pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
+        self.entries.retain_mut(|(key, value)| keep(key, value));
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Text, &Value)> + ExactSizeIterator {
+        self.entries.iter().map(|(key, value)| (key, value))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Text, &mut Value)> {
+        self.entries.iter_mut().map(|(key, value)| (&*key, value))
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &Text> {
+        self.entries.iter().map(|(key, _)| key)
+    }
+
+    pub fn into_entries(self) -> Vec<(Text, Value)> {
+        self.entries
+    }
+
+    /// The string at `key`, empty where there is none.
+    pub fn str(&self, key: &str) -> &str {
+        self.get(key).map_or("", Value::as_str)
+    }
+}
+
+impl Default for Map {
+    fn default() -> Self {
+        Map::new()
+    }
+}
+
+/// Equality does not look at the order of entries.
+impl PartialEq for Map {
+    fn eq(&self, other: &Self) -> bool {
+        if self.len() != other.len() {
+            return false;
+        }
+        let in_step = self.entries.iter().zip(&other.entries).all(|(left, right)| left.0 == right.0);
+        if in_step {
+            return self.entries.iter().zip(&other.entries).all(|(left, right)| left.1 == right.1);
+        }
+        let other = other.index();
+        self.entries.iter().all(|(key, value)| other.get(key) == Some(value))
+    }
+}
+
+impl<K: Into<Text>, V: Into<Value>> FromIterator<(K, V)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        Map::in_order(entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+    }
+}
+
+/// An object in the order written: `object! { "name": "x", "ports": [] }` for tests and small answers.
+#[macro_export]
+macro_rules! object {
+    ($($key:literal : $value:expr),* $(,)?) => {
+        $crate::value::Value::Object($crate::value::Map::in_order(vec![
+            $(($crate::value::Text::new_static($key), $crate::value::Value::from($value))),*
+        ]))
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_fields_read_as_zero() {
+        let value = object! { "name": "x", "count": 3 };
+        assert_eq!(value.str("name"), "x");
+        assert_eq!(value.str("missing"), "");
+        assert_eq!(value.int("count"), 3);
+        assert_eq!(value.at(&["a", "b"]), &Value::Null);
+        assert!(value.list("count").is_empty());
+    }
+
+    #[test]
+    fn sorted_maps_stay_sorted_and_large_ones_are_found() {
+        let mut map = Map::new();
+        for number in (0..100).rev() {
+            map.insert(format!("k{number:03}"), i64::from(number));
+        }
+        let keys: Vec<_> = map.keys().cloned().collect();
+        assert!(keys.is_sorted());
+        assert_eq!(map.get("k042"), Some(&Value::Int(42)));
+        assert_eq!(map.remove("k042"), Some(Value::Int(42)));
+        assert!(!map.contains("k042"));
+    }
+
+    #[test]
+    fn last_of_equal_keys_stays() {
+        let map =
+            Map::sorted(vec![("b".into(), Value::Int(1)), ("a".into(), Value::Int(2)), ("b".into(), Value::Int(3))]);
+        assert_eq!(map.len(), 2);
+        assert_eq!(map.get("b"), Some(&Value::Int(3)));
+    }
+}

@@ -1,0 +1,31 @@
+//! `cargo xtask bench`: the release binary and the bench tool are built, then the tool takes over.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::command::{self, cargo, say};
+
+/// `arguments` go to `rkube-bench run`.
+pub fn run(root: &Path, arguments: &[String]) -> Result<()> {
+    say("cargo build --release");
+    command::run(cargo(root).args([
+        "build",
+        "--release",
+        "--quiet",
+        "--package",
+        "rkube",
+        "--package",
+        "rkube-bench",
+    ]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let release = root.join(&target).join("release");
+    let mut bench = Command::new(release.join("rkube-bench"));
+    // Data lies beside the build: a temporary directory may be in memory, where fsync costs nothing.
+    bench.arg("run").arg("--rkube").arg(release.join("rkube")).arg("--directory").arg(root.join(target).join("bench"));
+    // The tool takes this process's place, so that a signal to it ends all it started.
+    let error = bench.args(arguments).exec();
+    Err(error).context("cannot run rkube-bench")
+}

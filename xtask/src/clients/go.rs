@@ -1,0 +1,39 @@
+//! Go programs, built from modules in `tests/clients`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use super::{Workshop, is_fresh};
+use crate::command::{exists, run_quietly, say};
+
+/// What tests run besides kubectl.
+const PROGRAMS: &[&str] = &["go-client"];
+
+/// The directory that holds them.
+pub(super) fn programs(workshop: &Workshop) -> Result<PathBuf> {
+    let directory = workshop.directory("go")?;
+    for name in PROGRAMS {
+        build(workshop, name, "")?;
+    }
+    Ok(directory)
+}
+
+/// Builds one, unless it is newer than its sources. The linker sets what `variables` says.
+pub(super) fn build(workshop: &Workshop, name: &str, variables: &str) -> Result<PathBuf> {
+    let program = workshop.directory("go")?.join(name);
+    let sources = workshop.sources.join(name);
+    if !is_fresh(&program, &sources) {
+        ensure!(exists("go"), "there is no go on the path");
+        say(&format!("building {name} with go (a few minutes the first time)"));
+        run_quietly(
+            Command::new("go")
+                .current_dir(&sources)
+                .args(["build", "-ldflags", variables, "-o"])
+                .arg(&program)
+                .arg("."),
+        )?;
+    }
+    Ok(program)
+}
