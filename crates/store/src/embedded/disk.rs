@@ -1,0 +1,97 @@
+//! The few file operations that the embedded store uses.
+//!
+//! Everything it does to its directory goes through [`Disk`], so that tests can put a disk below it that loses what
+//! was not synced, tears writes, and runs full.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+/// One directory.
+pub(crate) trait Disk: Send + Sync + 'static {
+    /// The files with their lengths.
+    fn list(&self) -> io::Result<Vec<(String, u64)>>;
+    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>>;
+    /// A new, empty file to append to. One of that name is replaced.
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes creations, renames and removals durable.
+    fn sync_directory(&self) -> io::Result<()>;
+}
+
+/// A file that grows at its end.
+pub(crate) trait DiskFile: Send {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts off what lies after `length`.
+    fn truncate(&mut self, length: u64) -> io::Result<()>;
+    /// Makes the content durable, though not the file's name.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// A directory of the operating system.
+pub(crate) struct RealDisk {
+    directory: PathBuf,
+}
+
+impl RealDisk {
+    pub(crate) fn new(directory: impl Into<PathBuf>) -> Self {
+        RealDisk { directory: directory.into() }
+    }
+}
+
+impl Disk for RealDisk {
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            if metadata.is_file()
+                && let Ok(name) = entry.file_name().into_string()
+            {
+                files.push((name, metadata.len()));
+            }
+        }
+        Ok(files)
+    }
+
+    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(File::open(self.directory.join(name))?))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let path = self.directory.join(name);
+        // A new inode: one on which a sync has failed is not to be trusted again.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        Ok(Box::new(fs::OpenOptions::new().append(true).create_new(true).open(path)?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.directory.join(from), self.directory.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.directory.join(name))
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        File::open(&self.directory)?.sync_all()
+    }
+}
+
+impl DiskFile for File {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
