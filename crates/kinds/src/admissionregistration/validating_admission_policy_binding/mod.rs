@@ -1,0 +1,19 @@
+//! ValidatingAdmissionPolicyBinding: where a validating policy holds, with which parameters, and what it does then.
+
+use super::binding::{BindingRules, COLUMNS};
+use super::{CATEGORIES, GROUP};
+use crate::kind::{Kind, Scope};
+
+pub static KIND: Kind = Kind {
+    group: GROUP,
+    kind: "ValidatingAdmissionPolicyBinding",
+    resource: "validatingadmissionpolicybindings",
+    singular: "validatingadmissionpolicybinding",
+    categories: CATEGORIES,
+    scope: Scope::Cluster,
+    type_name: "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
+    storage_prefix: "validatingadmissionpolicybindings",
+    columns: COLUMNS,
+    rules: &BindingRules { mutating: false, default_not_found: false },
+    ..Kind::DEFAULTS
+};

@@ -1,0 +1,3 @@
+//! The kinds of `internal.apiserver.k8s.io`.
+
+pub mod storage_version;

@@ -1,0 +1,23 @@
+//! SelfSubjectReview: asks who one is. The server answers with `status.userInfo`; nothing is stored.
+
+use crate::kind::{Kind, NameRule, Rules, Scope};
+
+pub static KIND: Kind = Kind {
+    group: "authentication.k8s.io",
+    kind: "SelfSubjectReview",
+    resource: "selfsubjectreviews",
+    singular: "selfsubjectreview",
+    scope: Scope::Cluster,
+    verbs: &["create"],
+    type_name: "io.k8s.api.authentication.v1.SelfSubjectReview",
+    rules: &SelfSubjectReviewRules,
+    ..Kind::DEFAULTS
+};
+
+struct SelfSubjectReviewRules;
+
+impl Rules for SelfSubjectReviewRules {
+    fn name_rule(&self) -> NameRule {
+        NameRule::Common
+    }
+}

@@ -1,0 +1,16 @@
+//! LocalSubjectAccessReview: whether some user may do something in this namespace.
+
+use super::GROUP;
+use super::review::ReviewRules;
+use crate::kind::Kind;
+
+pub static KIND: Kind = Kind {
+    group: GROUP,
+    kind: "LocalSubjectAccessReview",
+    resource: "localsubjectaccessreviews",
+    singular: "localsubjectaccessreview",
+    verbs: &["create"],
+    type_name: "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+    rules: &ReviewRules { names_user: true, local: true },
+    ..Kind::DEFAULTS
+};

@@ -1,0 +1,17 @@
+//! SubjectAccessReview: whether some user may do something.
+
+use super::GROUP;
+use super::review::ReviewRules;
+use crate::kind::{Kind, Scope};
+
+pub static KIND: Kind = Kind {
+    group: GROUP,
+    kind: "SubjectAccessReview",
+    resource: "subjectaccessreviews",
+    singular: "subjectaccessreview",
+    scope: Scope::Cluster,
+    verbs: &["create"],
+    type_name: "io.k8s.api.authorization.v1.SubjectAccessReview",
+    rules: &ReviewRules { names_user: true, local: false },
+    ..Kind::DEFAULTS
+};

@@ -1,0 +1,4 @@
+//! The kinds of `batch`.
+
+pub mod cron_job;
+pub mod job;

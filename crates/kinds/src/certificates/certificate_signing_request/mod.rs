@@ -1,0 +1,176 @@
+//! CertificateSigningRequest: somebody asks a signer for a certificate; somebody else approves it.
+
+mod validate;
+
+use rkube_machinery::field::Errors;
+use rkube_machinery::{Value, time};
+
+use super::GROUP;
+use crate::columns::{AGE, NAME, NONE, or};
+use crate::fields::{carry, carry_inner};
+use crate::kind::{Column, Kind, NameRule, Part, Repeat, Requester, Rules, Scope, Selectable, Subresource};
+
+pub static KIND: Kind = Kind {
+    group: GROUP,
+    kind: "CertificateSigningRequest",
+    resource: "certificatesigningrequests",
+    singular: "certificatesigningrequest",
+    short_names: &["csr"],
+    scope: Scope::Cluster,
+    type_name: "io.k8s.api.certificates.v1.CertificateSigningRequest",
+    storage_prefix: "certificatesigningrequests",
+    subresources: &[
+        Subresource { name: "approval", verbs: &["get", "patch", "update"], kind: None, group_version: None },
+        Subresource::STATUS,
+    ],
+    columns: &[
+        NAME,
+        AGE,
+        Column::text("SignerName", "doc:io.k8s.api.certificates.v1.CertificateSigningRequestSpec signerName", signer),
+        Column::text("Requestor", "doc:io.k8s.api.certificates.v1.CertificateSigningRequestSpec request", |csr, _| {
+            csr.get("spec").str("username").into()
+        }),
+        Column::text(
+            "RequestedDuration",
+            "doc:io.k8s.api.certificates.v1.CertificateSigningRequestSpec expirationSeconds",
+            duration,
+        ),
+        Column::text(
+            "Condition",
+            "doc:io.k8s.api.certificates.v1.CertificateSigningRequestStatus conditions",
+            condition,
+        ),
+    ],
+    selectable: &[Selectable { label: "spec.signerName", value: |csr| csr.get("spec").str("signerName").to_owned() }],
+    rules: &RequestRules,
+    ..Kind::DEFAULTS
+};
+
+const APPROVAL: Part = Part::Other("approval");
+const USER_FIELDS: [&str; 4] = ["username", "uid", "groups", "extra"];
+
+struct RequestRules;
+
+impl Rules for RequestRules {
+    /// Nobody says who asks, or that the request is approved.
+    fn prepare_create(&self, csr: &mut Value) {
+        if let Some(spec) = csr.find_mut("spec") {
+            for field in USER_FIELDS {
+                spec.remove(field);
+            }
+        }
+        csr.remove("status");
+    }
+
+    fn stamp(&self, csr: &mut Value, change: Option<(Part, &Value)>, requester: &Requester<'_>) {
+        match change {
+            None => {
+                let user = (requester.user)();
+                let spec = csr.object_mut("spec");
+                for field in USER_FIELDS.into_iter().filter(|field| !user.get(field).is_empty()) {
+                    spec.set(field, user.get(field).clone());
+                }
+            }
+            Some((Part::Main, _)) => {}
+            Some((_, old)) => stamp_conditions(csr, old, requester.now),
+        }
+    }
+
+    fn validate_create(&self, csr: &Value, errors: &mut Errors) {
+        validate::request(csr, None, errors);
+    }
+
+    fn prepare_update(&self, part: Part, csr: &mut Value, old: &Value) {
+        carry(csr, old, "spec");
+        match part {
+            Part::Status => {
+                for kind in ["Approved", "Denied"] {
+                    keep_conditions(csr, old, kind);
+                }
+            }
+            APPROVAL => carry_inner(csr, old, "status", "certificate"),
+            _ => carry(csr, old, "status"),
+        }
+    }
+
+    fn validate_update(&self, part: Part, csr: &Value, old: &Value, errors: &mut Errors) {
+        validate::request(csr, Some(old), errors);
+        validate::change(part, csr, old, errors);
+    }
+
+    fn repeats_meta(&self, _part: Part) -> Repeat {
+        Repeat::WholeAround
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
+    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
+        match part {
+            Part::Status => &[&["spec"], &["status", "conditions"]],
+            APPROVAL => &[&["spec"], &["status", "certificate"]],
+            _ => &[&["spec"], &["status"]],
+        }
+    }
+}
+
+fn of_type<'a>(csr: &'a Value, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    csr.get("status").list("conditions").iter().filter(move |condition| condition.str("type") == kind)
+}
+
+/// Conditions of this type stay as they were, unless some are added or removed: validation tells that.
+fn keep_conditions(csr: &mut Value, old: &Value, kind: &str) {
+    if of_type(csr, kind).count() != of_type(old, kind).count() {
+        return;
+    }
+    let Some(status) = csr.find_mut("status") else { return };
+    let new = status.list_mut("conditions").iter_mut().filter(|condition| condition.str("type") == kind);
+    for (condition, old) in new.zip(of_type(old, kind)) {
+        *condition = old.clone();
+    }
+}
+
+/// Times that the writer left out. A condition that is not new keeps the time since which it holds.
+fn stamp_conditions(csr: &mut Value, old: &Value, now: i64) {
+    let now = time::format_seconds(now);
+    let Some(status) = csr.find_mut("status") else { return };
+    for condition in status.list_mut("conditions") {
+        condition.set_if_absent("lastUpdateTime", now.as_str());
+        if condition.has("lastTransitionTime") {
+            continue;
+        }
+        let known = of_type(old, condition.str("type"))
+            .find(|old| old.str("status") == condition.str("status") && old.has("lastTransitionTime"));
+        let since = known.map_or_else(|| now.as_str().into(), |old| old.get("lastTransitionTime").clone());
+        condition.set("lastTransitionTime", since);
+    }
+}
+
+fn signer(csr: &Value, _now: i64) -> Value {
+    or(csr.get("spec").str("signerName"), NONE).into()
+}
+
+fn duration(csr: &Value, _now: i64) -> Value {
+    match csr.at(&["spec", "expirationSeconds"]).as_int() {
+        Some(seconds) => time::human_duration(seconds).into(),
+        None => NONE.into(),
+    }
+}
+
+fn condition(csr: &Value, _now: i64) -> Value {
+    let has = |kind: &str| of_type(csr, kind).next().is_some();
+    let mut text = match (has("Denied"), has("Approved")) {
+        (true, _) => "Denied",
+        (false, true) => "Approved",
+        (false, false) => "Pending",
+    }
+    .to_owned();
+    if has("Failed") {
+        text.push_str(",Failed");
+    }
+    if !csr.get("status").str("certificate").is_empty() {
+        text.push_str(",Issued");
+    }
+    text.into()
+}

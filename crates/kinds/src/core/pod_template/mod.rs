@@ -1,0 +1,82 @@
+//! PodTemplate: a template of pods that stands on its own.
+
+use rkube_machinery::Value;
+use rkube_machinery::field::{Errors, Path};
+
+use crate::apps::{cells, template};
+use crate::columns::{self, NAME};
+use crate::core::pod_spec::{self, Options};
+use crate::kind::{Column, Kind, Part, Rules};
+
+pub static KIND: Kind = Kind {
+    kind: "PodTemplate",
+    resource: "podtemplates",
+    singular: "podtemplate",
+    type_name: "io.k8s.api.core.v1.PodTemplate",
+    storage_prefix: "podtemplates",
+    columns: &[
+        NAME,
+        Column::text("Containers", cells::CONTAINERS_WORDS, |object, _| {
+            cells::of_containers(object.get("template"), "name")
+        }),
+        Column::text("Images", cells::IMAGES_WORDS, |object, _| cells::of_containers(object.get("template"), "image")),
+        Column::text("Pod Labels", "The labels for the pod template.", |object, _| {
+            columns::labels(object.at(&["template", "metadata", "labels"]).as_map()).into()
+        }),
+    ],
+    rules: &PodTemplateRules,
+    ..Kind::DEFAULTS
+};
+
+const TEMPLATE: Path<'static> = Path::new("template");
+
+struct PodTemplateRules;
+
+impl Rules for PodTemplateRules {
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn default(&self, object: &mut Value) {
+        template::default_template(object);
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        object.object_mut("metadata").set("generation", 1);
+        drop_disabled(object, &Value::Null);
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut Errors) {
+        pod_spec::validate_pod_template(TEMPLATE, object.get("template"), &Options::for_create(), errors);
+    }
+
+    fn prepare_update(&self, _part: Part, object: &mut Value, old: &Value) {
+        drop_disabled(object, old);
+        if !template::same(object.get("template"), old.get("template")) {
+            template::count_generation(object, old);
+        }
+    }
+
+    fn validate_update(&self, _part: Part, object: &Value, old: &Value, errors: &mut Errors) {
+        let options = Options::for_update(old.get("template"));
+        pod_spec::validate_pod_template(TEMPLATE, object.get("template"), &options, errors);
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let generation = |object: &Value| object.get("metadata").int("generation");
+        match old {
+            Some(old) if generation(object) == generation(old) => Vec::new(),
+            _ => pod_spec::template_warnings(TEMPLATE, object.get("template")),
+        }
+    }
+
+    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+}
+
+fn drop_disabled(object: &mut Value, old: &Value) {
+    if let Some(spec) = object.find_mut("template").and_then(|template| template.find_mut("spec")) {
+        pod_spec::drop_disabled(spec, old.at(&["template", "spec"]));
+    }
+}

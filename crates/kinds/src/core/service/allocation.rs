@@ -1,0 +1,441 @@
+//! Which addresses and node ports a write of a service takes and gives back.
+//!
+//! [`begin_create`] and [`begin_update`] fill in what follows from the request alone and plan the rest;
+//! [`Plan::carry_out`] takes from the [`Pools`] and writes into the service. What was taken goes back with
+//! [`Pools::release`] if the write fails; what the plan releases goes back once the write has succeeded.
+
+use std::net::IpAddr;
+
+use rkube_machinery::Value;
+use rkube_machinery::field::{Errors, quote};
+use rkube_machinery::names::address;
+
+use super::families::{self, Family};
+use super::pools::{Addresses, PoolError, Ports};
+use super::{HEADLESS, SPEC, is_headless, needs_health_check, node_ports};
+use crate::fields::{carry, texts};
+
+/// What a dry run shows instead of a port that nobody asked for.
+const DRY_RUN_PORT: i64 = 32769;
+
+/// All that services share.
+#[derive(Clone, Debug)]
+pub struct Pools {
+    /// By family, first the one that services get by default.
+    pub addresses: Vec<Addresses>,
+    pub ports: Ports,
+}
+
+/// Addresses and ports that are held by a service, or were just taken for one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    pub addresses: Vec<IpAddr>,
+    pub ports: Vec<i64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    addresses: Vec<WantedAddress>,
+    ports: Vec<WantedPort>,
+    pub release: Claims,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct WantedAddress {
+    /// The place in `clusterIPs`.
+    index: usize,
+    family: Family,
+    address: Option<IpAddr>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct WantedPort {
+    port: Option<i64>,
+    place: Place,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// `nodePort` of these ports: the one service port in several protocols. The first one is named in errors.
+    Ports(Vec<usize>),
+    HealthCheck,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AllocationError {
+    /// To be answered as an invalid object.
+    #[error("{}", .0.summary())]
+    Invalid(Errors),
+    /// To be answered as an internal error.
+    #[error("{0}")]
+    Internal(String),
+    /// To be answered as an error without a reason.
+    #[error("{0}")]
+    Plain(String),
+}
+
+impl From<Errors> for AllocationError {
+    fn from(errors: Errors) -> Self {
+        AllocationError::Invalid(errors)
+    }
+}
+
+/// Readies a new service. `families`: those that the cluster has, the default one first.
+pub fn begin_create(service: &mut Value, families: &[Family]) -> Result<Plan, AllocationError> {
+    let spec = service.object_mut("spec");
+    if !spec.str("clusterIP").is_empty() && spec.list("clusterIPs").is_empty() {
+        let address = spec.get("clusterIP").clone();
+        spec.set("clusterIPs", vec![address]);
+    }
+    families::initialize(spec, None, families)?;
+    let mut plan = Plan { addresses: want_addresses(spec), ..Plan::default() };
+    if has_node_ports(spec) {
+        plan.ports = want_ports(spec);
+    }
+    if needs_health_check(spec) {
+        plan.ports.push(want_health_check_port(spec));
+    }
+    Ok(plan)
+}
+
+/// Readies a change: values that were allocated before and left out stay what they are.
+pub fn begin_update(service: &mut Value, old: &Value, families: &[Family]) -> Result<Plan, AllocationError> {
+    let old = old.get("spec");
+    let spec = service.object_mut("spec");
+    keep_allocated(spec, old);
+    normalize_addresses(spec, old);
+    families::initialize(spec, Some(old), families)?;
+    let mut plan = Plan::default();
+    plan_addresses(&mut plan, spec, old);
+    if has_node_ports(old) && !has_node_ports(spec) {
+        plan.release.ports.extend(node_ports(old));
+    }
+    if has_node_ports(spec) {
+        plan.ports = want_changed_ports(spec, old)?;
+        plan.release.ports.extend(node_ports(old).filter(|port| !node_ports(spec).any(|kept| kept == *port)));
+    }
+    match (needs_health_check(old), needs_health_check(spec)) {
+        (false, true) => plan.ports.push(want_health_check_port(spec)),
+        (true, false) => plan.release.ports.push(old.int("healthCheckNodePort")),
+        _ => {}
+    }
+    Ok(plan)
+}
+
+impl Claims {
+    /// What a stored service holds: to be released when it goes, to be taken when the cluster starts.
+    pub fn of(service: &Value) -> Claims {
+        let spec = service.get("spec");
+        let mut claims = Claims { addresses: Vec::new(), ports: node_ports(spec).collect() };
+        if spec.str("type") != "ExternalName" && !is_headless(spec) {
+            claims.addresses.extend(texts(spec, "clusterIPs").filter_map(address::parse_sloppy));
+        }
+        if needs_health_check(spec) && spec.int("healthCheckNodePort") > 0 {
+            claims.ports.push(spec.int("healthCheckNodePort"));
+        }
+        claims
+    }
+}
+
+impl Pools {
+    pub fn families(&self) -> Vec<Family> {
+        self.addresses.iter().map(|pool| pool.range.family()).collect()
+    }
+
+    pub fn release(&mut self, claims: &Claims) {
+        for address in &claims.addresses {
+            self.addresses.iter_mut().for_each(|pool| pool.release(*address));
+        }
+        for port in &claims.ports {
+            self.ports.release(*port);
+        }
+    }
+
+    /// Marks what a stored service holds as taken; what does not fit the ranges or is held twice is passed over.
+    pub fn restore(&mut self, claims: &Claims) {
+        for address in &claims.addresses {
+            self.addresses.iter_mut().for_each(|pool| drop(pool.take(*address)));
+        }
+        for port in &claims.ports {
+            drop(self.ports.take(*port));
+        }
+    }
+}
+
+impl Plan {
+    /// Takes what the plan wants and writes it into the service. All or nothing: what was taken before an error is
+    /// given back. A dry run takes nothing and shows stand-ins.
+    pub fn carry_out(
+        &self,
+        service: &mut Value,
+        pools: &mut Pools,
+        random: &mut dyn FnMut() -> u64,
+        dry_run: bool,
+    ) -> Result<Claims, AllocationError> {
+        let name = service.get("metadata").str("name").to_owned();
+        let spec = service.object_mut("spec");
+        let mut taking = Taking { pools, random, dry_run, taken: Claims::default() };
+        let done = taking.addresses(&self.addresses, &name, spec).and_then(|()| taking.ports(&self.ports, spec));
+        let taken = if dry_run { Claims::default() } else { taking.taken };
+        match done {
+            Ok(()) => Ok(taken),
+            Err(error) => {
+                pools.release(&taken);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A plan being carried out.
+struct Taking<'a> {
+    pools: &'a mut Pools,
+    random: &'a mut dyn FnMut() -> u64,
+    dry_run: bool,
+    taken: Claims,
+}
+
+impl Taking<'_> {
+    fn addresses(&mut self, wanted: &[WantedAddress], name: &str, spec: &mut Value) -> Result<(), AllocationError> {
+        for want in wanted {
+            let list = spec.array_mut("clusterIPs");
+            if list.len() <= want.index {
+                list.push("".into());
+            }
+            let Some(pool) = self.pools.addresses.iter_mut().find(|pool| pool.range.family() == want.family) else {
+                continue;
+            };
+            let found = match (want.address, self.dry_run) {
+                (Some(address), true) => pool.range.check(address).map(|()| address),
+                (Some(address), false) => pool.take(address).map(|()| address),
+                (None, true) => Ok(pool.range.network()),
+                (None, false) => pool.take_any((self.random)()),
+            };
+            let address = found.map_err(|error| address_error(name, spec, want, &error))?;
+            self.taken.addresses.push(address);
+            if want.address.is_none() {
+                spec.array_mut("clusterIPs")[want.index] = address.to_string().into();
+            }
+            if want.index == 0 {
+                let first = spec.list("clusterIPs")[0].clone();
+                spec.set("clusterIP", first);
+            }
+        }
+        Ok(())
+    }
+
+    fn ports(&mut self, wanted: &[WantedPort], spec: &mut Value) -> Result<(), AllocationError> {
+        for want in wanted {
+            let found = match (want.port, self.dry_run) {
+                (Some(port), true) if self.pools.ports.has(port) || self.taken.ports.contains(&port) => {
+                    Err(PoolError::PortTaken)
+                }
+                (Some(port), true) => Ok(port),
+                (Some(port), false) => self.pools.ports.take(port).map(|()| port),
+                (None, true) => Ok(self.taken.ports.iter().max().map_or(DRY_RUN_PORT, |port| port + 1)),
+                (None, false) => self.pools.ports.take_any((self.random)()),
+            };
+            let port = found.map_err(|error| port_error(want, &error))?;
+            self.taken.ports.push(port);
+            match &want.place {
+                Place::HealthCheck => spec.set("healthCheckNodePort", port),
+                Place::Ports(indexes) => {
+                    let ports = spec.list_mut("ports").iter_mut().enumerate();
+                    let those = ports.filter(|(index, _)| indexes.contains(index));
+                    those.for_each(|(_, entry)| entry.set("nodePort", port));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn address_error(name: &str, spec: &Value, want: &WantedAddress, error: &PoolError) -> AllocationError {
+    let detail = match want.address {
+        Some(_) => format!("failed to allocate IP {}: {error}", spec.list("clusterIPs")[want.index].as_str()),
+        None => {
+            let name = quote(name);
+            return AllocationError::Internal(format!("failed to allocate a serviceIP for Service {name}: {error}"));
+        }
+    };
+    let mut errors = Errors::new();
+    errors.invalid(SPEC.child("clusterIPs"), spec.get("clusterIPs"), detail);
+    errors.into()
+}
+
+fn port_error(want: &WantedPort, error: &PoolError) -> AllocationError {
+    match (&want.place, want.port) {
+        (Place::Ports(indexes), Some(port)) => {
+            let mut errors = Errors::new();
+            let path = SPEC.child("ports");
+            let path = path.index(indexes.first().copied().unwrap_or(0));
+            errors.invalid(path.child("nodePort"), port, error.to_string());
+            errors.into()
+        }
+        (Place::Ports(_), None) => AllocationError::Internal(format!("failed to allocate a nodePort: {error}")),
+        (Place::HealthCheck, Some(port)) => {
+            AllocationError::Internal(format!("failed to allocate requested HealthCheck NodePort {port}: {error}"))
+        }
+        (Place::HealthCheck, None) => {
+            AllocationError::Internal(format!("failed to allocate a HealthCheck NodePort 0: {error}"))
+        }
+    }
+}
+
+fn has_node_ports(spec: &Value) -> bool {
+    matches!(spec.str("type"), "NodePort" | "LoadBalancer")
+}
+
+/// Whether ports that ask for none get a node port; one that is asked for is had in any case.
+fn gets_node_ports(spec: &Value) -> bool {
+    spec.str("type") == "NodePort" || (spec.str("type") == "LoadBalancer" && spec.bool("allocateLoadBalancerNodePorts"))
+}
+
+/// An address for each family that the service has.
+fn want_addresses(spec: &Value) -> Vec<WantedAddress> {
+    if spec.str("type") == "ExternalName" || spec.list("clusterIPs").first().is_some_and(|ip| ip.as_str() == HEADLESS) {
+        return Vec::new();
+    }
+    (0..spec.list("ipFamilies").len()).filter_map(|index| want_address(spec, index)).collect()
+}
+
+fn want_address(spec: &Value, index: usize) -> Option<WantedAddress> {
+    let family = match spec.list("ipFamilies").get(index)?.as_str() {
+        "IPv4" => Family::V4,
+        _ => Family::V6,
+    };
+    let address = spec.list("clusterIPs").get(index).and_then(|ip| address::parse_sloppy(ip.as_str()));
+    Some(WantedAddress { index, family, address })
+}
+
+fn plan_addresses(plan: &mut Plan, spec: &Value, old: &Value) {
+    let (now, before) = (spec.str("type"), old.str("type"));
+    if before == "ExternalName" && now != "ExternalName" {
+        plan.addresses = want_addresses(spec);
+        return;
+    }
+    if before == "ExternalName" || is_headless(old) {
+        return;
+    }
+    let released = if now == "ExternalName" {
+        old.list("clusterIPs")
+    } else {
+        match (old.list("ipFamilies").len(), spec.list("ipFamilies").len()) {
+            (1, 2) => {
+                plan.addresses.extend(want_address(spec, 1));
+                return;
+            }
+            (2, 1) => old.list("clusterIPs").get(1..).unwrap_or_default(),
+            _ => return,
+        }
+    };
+    plan.release.addresses.extend(released.iter().filter_map(|ip| address::parse_sloppy(ip.as_str())));
+}
+
+/// A node port for each service port. Ports of the same number share one, whatever their protocol.
+fn want_ports(spec: &Value) -> Vec<WantedPort> {
+    let ports = spec.list("ports");
+    let mut wanted: Vec<WantedPort> = Vec::new();
+    // By service port: where in `wanted` it is.
+    let mut shared: Vec<(i64, usize)> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let asked = port.int("nodePort");
+        if asked == 0 && !gets_node_ports(spec) {
+            continue;
+        }
+        let number = port.int("port");
+        if let Some((_, at)) = shared.iter().find(|(known, _)| *known == number) {
+            let want = &mut wanted[*at];
+            if asked != 0 && want.port != Some(asked) {
+                wanted.push(WantedPort { port: Some(asked), place: Place::Ports(vec![index]) });
+            } else if let Place::Ports(indexes) = &mut want.place {
+                indexes.push(index);
+            }
+            continue;
+        }
+        let same_number = ports.iter().filter(|other| other.int("port") == number);
+        let requested = same_number.map(|other| other.int("nodePort")).find(|port| *port != 0);
+        shared.push((number, wanted.len()));
+        wanted.push(WantedPort { port: requested, place: Place::Ports(vec![index]) });
+    }
+    wanted
+}
+
+/// The node ports that a change adds.
+fn want_changed_ports(spec: &Value, old: &Value) -> Result<Vec<WantedPort>, AllocationError> {
+    let ports = spec.list("ports");
+    let mut wanted: Vec<WantedPort> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let asked = port.int("nodePort");
+        if asked == 0 {
+            if gets_node_ports(spec) {
+                wanted.push(WantedPort { port: None, place: Place::Ports(vec![index]) });
+            }
+            continue;
+        }
+        let same = |other: &&Value| other.int("nodePort") == asked && other.str("protocol") == port.str("protocol");
+        if ports[..index].iter().any(|other| same(&other)) {
+            let protocol = port.str("protocol");
+            return Err(AllocationError::Plain(format!("duplicate nodePort: {{{protocol} {asked}}}")));
+        }
+        let known = node_ports(old).any(|old| old == asked) || wanted.iter().any(|want| want.port == Some(asked));
+        if !known {
+            wanted.push(WantedPort { port: Some(asked), place: Place::Ports(vec![index]) });
+        }
+    }
+    Ok(wanted)
+}
+
+fn want_health_check_port(spec: &Value) -> WantedPort {
+    let asked = spec.int("healthCheckNodePort");
+    WantedPort { port: (asked != 0).then_some(asked), place: Place::HealthCheck }
+}
+
+/// Clients may leave out what the cluster chose for them.
+fn keep_allocated(spec: &mut Value, old: &Value) {
+    if spec.str("type") != "ExternalName" && old.str("type") != "ExternalName" {
+        if spec.str("clusterIP").is_empty() {
+            carry(spec, old, "clusterIP");
+        }
+        if spec.list("clusterIPs").is_empty() {
+            carry(spec, old, "clusterIPs");
+        }
+    }
+    let chosen = |spec: &Value| {
+        let asked = spec.get("allocateLoadBalancerNodePorts").as_bool().unwrap_or(true);
+        spec.str("type") == "NodePort" || (spec.str("type") == "LoadBalancer" && asked)
+    };
+    if chosen(spec) && chosen(old) {
+        let used: Vec<i64> = node_ports(old).filter(|port| node_ports(spec).any(|new| new == *port)).collect();
+        for port in spec.list_mut("ports").iter_mut().filter(|port| port.int("nodePort") == 0) {
+            let before = old.list("ports").iter().rev().find(|old| old.str("name") == port.str("name"));
+            let before = before.map_or(0, |old| old.int("nodePort"));
+            if before != 0 && !used.contains(&before) {
+                port.set("nodePort", before);
+            }
+        }
+    }
+    if needs_health_check(spec) && needs_health_check(old) && spec.int("healthCheckNodePort") == 0 {
+        carry(spec, old, "healthCheckNodePort");
+    }
+}
+
+/// `clusterIPs` follows `clusterIP` where a client knows only the latter.
+fn normalize_addresses(spec: &mut Value, old: &Value) {
+    let same_single = spec.str("clusterIP") == old.str("clusterIP");
+    if !old.list("clusterIPs").is_empty() && spec.list("clusterIPs").is_empty() && same_single {
+        carry(spec, old, "clusterIPs");
+    }
+    if same_single || spec.list("clusterIPs") != old.list("clusterIPs") {
+        return;
+    }
+    if spec.str("clusterIP").is_empty() {
+        spec.remove("clusterIPs");
+    } else {
+        let single = spec.get("clusterIP").clone();
+        spec.set("clusterIPs", vec![single]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! PriorityLevelConfiguration: how much of the API server a priority level gets, and what happens beyond.
+
+mod validate;
+
+use rkube_machinery::Value;
+use rkube_machinery::field::Errors;
+
+use super::{GROUP, prepare_update, reset_fields, validate_status};
+use crate::columns::{AGE, NAME, NONE};
+use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope, Subresource};
+
+pub static KIND: Kind = Kind {
+    group: GROUP,
+    kind: "PriorityLevelConfiguration",
+    resource: "prioritylevelconfigurations",
+    singular: "prioritylevelconfiguration",
+    scope: Scope::Cluster,
+    type_name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
+    storage_prefix: "prioritylevelconfigurations",
+    subresources: &[Subresource::STATUS],
+    columns: &[
+        NAME,
+        Column::text("Type", "doc:io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec type", |level, _| {
+            level.get("spec").str("type").into()
+        }),
+        Column::text(
+            "NominalConcurrencyShares",
+            "doc:io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration nominalConcurrencyShares",
+            |level, _| number(level.at(&["spec", "limited"]), "nominalConcurrencyShares"),
+        ),
+        Column::text("Queues", "doc:io.k8s.api.flowcontrol.v1.QueuingConfiguration queues", |level, _| {
+            number(queuing(level), "queues")
+        }),
+        Column::text("HandSize", "doc:io.k8s.api.flowcontrol.v1.QueuingConfiguration handSize", |level, _| {
+            number(queuing(level), "handSize")
+        }),
+        Column::text(
+            "QueueLengthLimit",
+            "doc:io.k8s.api.flowcontrol.v1.QueuingConfiguration queueLengthLimit",
+            |level, _| number(queuing(level), "queueLengthLimit"),
+        ),
+        AGE,
+    ],
+    rules: &PriorityLevelRules,
+    ..Kind::DEFAULTS
+};
+
+const DEFAULT_SHARES: i64 = 30;
+const DEFAULT_QUEUING: [(&str, i64); 3] = [("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)];
+
+struct PriorityLevelRules;
+
+impl Rules for PriorityLevelRules {
+    fn default(&self, level: &mut Value) {
+        let Some(spec) = level.find_mut("spec") else { return };
+        if let Some(limited) = spec.find_mut("limited") {
+            limited.set_if_absent("nominalConcurrencyShares", DEFAULT_SHARES);
+            limited.set_if_absent("lendablePercent", 0);
+            if let Some(queuing) = limited.find_mut("limitResponse").and_then(|answer| answer.find_mut("queuing")) {
+                for (field, value) in DEFAULT_QUEUING {
+                    queuing.set_default(field, value);
+                }
+            }
+        }
+        if let Some(exempt) = spec.find_mut("exempt") {
+            exempt.set_if_absent("nominalConcurrencyShares", 0);
+            exempt.set_if_absent("lendablePercent", 0);
+        }
+    }
+
+    fn prepare_create(&self, level: &mut Value) {
+        level.remove("status");
+    }
+
+    fn validate_create(&self, level: &Value, errors: &mut Errors) {
+        validate::level(level, errors);
+        validate_status(level, errors);
+    }
+
+    fn prepare_update(&self, part: Part, level: &mut Value, old: &Value) {
+        prepare_update(part, level, old);
+    }
+
+    fn validate_update(&self, part: Part, level: &Value, _old: &Value, errors: &mut Errors) {
+        if part == Part::Main {
+            validate::level(level, errors);
+        }
+        validate_status(level, errors);
+    }
+
+    fn repeats_meta(&self, part: Part) -> Repeat {
+        if part == Part::Main { Repeat::New } else { Repeat::Nothing }
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
+        reset_fields(part)
+    }
+}
+
+fn queuing(level: &Value) -> &Value {
+    level.at(&["spec", "limited", "limitResponse", "queuing"])
+}
+
+fn number(parent: &Value, field: &str) -> Value {
+    if parent.is_null() { NONE.into() } else { parent.int(field).into() }
+}

@@ -1,0 +1,172 @@
+//! The built-in kinds as a table.
+//!
+//! A kind is a folder with its rules and a line in [`ALL`]. Everything else about it (routes, discovery, OpenAPI,
+//! storage, watch cache, columns) follows from its row. All functions are pure: they take objects and the time, and
+//! return objects, errors and cells.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod admissionregistration;
+mod apiregistration;
+mod apiserverinternal;
+mod apps;
+mod authentication;
+mod authorization;
+mod autoscaling;
+mod batch;
+mod certificates;
+pub mod columns;
+mod coordination;
+mod core;
+mod discovery;
+mod events;
+pub mod fields;
+mod flowcontrol;
+pub mod kind;
+pub mod meta;
+mod networking;
+mod node;
+mod policy;
+mod rbac;
+mod resource;
+pub mod scale;
+mod scheduling;
+mod storage;
+mod storagemigration;
+
+pub use kind::{Column, Kind, Rules, ScalePaths, Scope, SelectorForm, Subresource};
+
+pub use self::core::{pod_spec, service};
+
+/// Every built-in kind that is served.
+pub static ALL: &[&Kind] = &[
+    &core::config_map::KIND,
+    &core::endpoints::KIND,
+    &core::event::KIND,
+    &core::limit_range::KIND,
+    &core::namespace::KIND,
+    &core::node::KIND,
+    &core::persistent_volume::KIND,
+    &core::persistent_volume_claim::KIND,
+    &core::pod::KIND,
+    &core::pod_template::KIND,
+    &core::replication_controller::KIND,
+    &core::resource_quota::KIND,
+    &core::secret::KIND,
+    &core::service::KIND,
+    &core::service_account::KIND,
+    &admissionregistration::mutating_admission_policy::KIND,
+    &admissionregistration::mutating_admission_policy::BETA,
+    &admissionregistration::mutating_admission_policy::ALPHA,
+    &admissionregistration::mutating_admission_policy_binding::KIND,
+    &admissionregistration::mutating_admission_policy_binding::BETA,
+    &admissionregistration::mutating_admission_policy_binding::ALPHA,
+    &admissionregistration::mutating_webhook_configuration::KIND,
+    &admissionregistration::validating_admission_policy::KIND,
+    &admissionregistration::validating_admission_policy_binding::KIND,
+    &admissionregistration::validating_webhook_configuration::KIND,
+    &apiregistration::api_service::KIND,
+    &apps::controller_revision::KIND,
+    &apps::daemon_set::KIND,
+    &apps::deployment::KIND,
+    &apps::replica_set::KIND,
+    &apps::stateful_set::KIND,
+    &authentication::self_subject_review::KIND,
+    &authentication::token_review::KIND,
+    &authorization::local_subject_access_review::KIND,
+    &authorization::self_subject_access_review::KIND,
+    &authorization::self_subject_rules_review::KIND,
+    &authorization::subject_access_review::KIND,
+    &autoscaling::horizontal_pod_autoscaler::V2,
+    &autoscaling::horizontal_pod_autoscaler::V1,
+    &batch::cron_job::KIND,
+    &batch::job::KIND,
+    &certificates::certificate_signing_request::KIND,
+    &certificates::cluster_trust_bundle::BETA,
+    &certificates::cluster_trust_bundle::ALPHA,
+    &certificates::pod_certificate_request::KIND,
+    &coordination::lease::KIND,
+    &coordination::lease_candidate::KIND,
+    &coordination::lease_candidate::ALPHA,
+    &discovery::endpoint_slice::KIND,
+    &events::KIND,
+    &flowcontrol::flow_schema::KIND,
+    &flowcontrol::priority_level_configuration::KIND,
+    &apiserverinternal::storage_version::KIND,
+    &networking::ingress::KIND,
+    &networking::ingress_class::KIND,
+    &networking::ip_address::KIND,
+    &networking::ip_address::BETA,
+    &networking::network_policy::KIND,
+    &networking::service_cidr::KIND,
+    &networking::service_cidr::BETA,
+    &node::runtime_class::KIND,
+    &policy::pod_disruption_budget::KIND,
+    &rbac::cluster_role::KIND,
+    &rbac::cluster_role_binding::KIND,
+    &rbac::role::KIND,
+    &rbac::role_binding::KIND,
+    &resource::device_class::KIND,
+    &resource::resource_claim::KIND,
+    &resource::resource_claim_template::KIND,
+    &resource::resource_slice::KIND,
+    &resource::device_class::BETA2,
+    &resource::device_taint_rule::KIND,
+    &resource::resource_claim::BETA2,
+    &resource::resource_claim_template::BETA2,
+    &resource::resource_slice::BETA2,
+    &resource::device_class::BETA1,
+    &resource::resource_claim::BETA1,
+    &resource::resource_claim_template::BETA1,
+    &resource::resource_slice::BETA1,
+    &resource::device_taint_rule::ALPHA,
+    &resource::resource_pool_status_request::KIND,
+    &scheduling::priority_class::KIND,
+    &scheduling::pod_group::KIND,
+    &scheduling::workload::KIND,
+    &storage::csi_driver::KIND,
+    &storage::csi_node::KIND,
+    &storage::csi_storage_capacity::KIND,
+    &storage::storage_class::KIND,
+    &storage::volume_attachment::KIND,
+    &storage::volume_attributes_class::KIND,
+    &storage::volume_attributes_class::BETA,
+    &storagemigration::storage_version_migration::KIND,
+];
+
+/// The kind that is served at this group, version and plural name.
+pub fn find(group: &str, version: &str, resource: &str) -> Option<&'static Kind> {
+    ALL.iter().copied().find(|kind| kind.resource == resource && kind.group == group && kind.version == version)
+}
+
+#[cfg(test)]
+mod tests {
+    use rkube_machinery::Value;
+
+    use super::*;
+
+    #[test]
+    fn rows_are_whole() {
+        for (index, kind) in ALL.iter().enumerate() {
+            let schema = kind.schema().unwrap_or_else(|| panic!("{} is not in the schema table", kind.type_name));
+            assert_eq!(schema.short_name(), kind.kind);
+            assert!(schema.type_meta, "{} is no object of its own", kind.kind);
+            assert!(!kind.resource.is_empty() && !kind.singular.is_empty() && !kind.verbs.is_empty());
+            assert!(kind.verbs.is_sorted(), "{}: verbs stand in order", kind.kind);
+            assert!(kind.storage_prefix.is_empty() || kind.allows("get"), "{} is stored", kind.kind);
+            let found = find(kind.group, kind.version, kind.resource);
+            assert!(found.is_some_and(|found| std::ptr::eq(found, *kind)), "{} is there twice", kind.resource);
+            let names = kind.columns.iter().map(|column| column.name);
+            let mut distinct: Vec<_> = names.collect();
+            distinct.sort_unstable();
+            distinct.dedup();
+            assert_eq!(distinct.len(), kind.columns.len(), "{}: columns have names of their own", kind.kind);
+            for column in kind.columns {
+                assert!(["string", "integer", "boolean", "date", "number"].contains(&column.kind));
+                let cell = (column.cell)(&Value::object(), 0);
+                assert!(!matches!(cell, Value::Array(_) | Value::Object(_)), "{}: a cell is no list", column.name);
+            }
+            assert!(index == 0 || ALL[index - 1].group <= kind.group, "groups stand together");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! DeviceClass: devices that claims can ask for by one name.
+
+use rkube_machinery::Value;
+use rkube_machinery::field::{Errors, Path};
+
+use super::configuration::{self, CONFIGURATIONS_MAX};
+use super::conversion::renamed;
+use super::lists::slice;
+use super::{GROUP, selector};
+use crate::columns::{AGE, NAME};
+use crate::core::pod_spec::resources::is_extended;
+use crate::kind::{Conversion, Kind, NameRule, Part, Repeat, Rules, Scope};
+use crate::meta;
+
+pub static KIND: Kind = Kind {
+    group: GROUP,
+    kind: "DeviceClass",
+    resource: "deviceclasses",
+    singular: "deviceclass",
+    scope: Scope::Cluster,
+    type_name: "io.k8s.api.resource.v1.DeviceClass",
+    storage_prefix: "deviceclasses",
+    columns: &[NAME, AGE],
+    rules: &DeviceClassRules,
+    ..Kind::DEFAULTS
+};
+
+pub static BETA2: Kind = Kind {
+    version: "v1beta2",
+    type_name: "io.k8s.api.resource.v1beta2.DeviceClass",
+    off_by_default: true,
+    conversion: Some(Conversion {
+        group: GROUP,
+        to_stored: |class| renamed(class, "v1"),
+        from_stored: |class| renamed(class, "v1beta2"),
+    }),
+    ..KIND
+};
+
+pub static BETA1: Kind = Kind {
+    version: "v1beta1",
+    type_name: "io.k8s.api.resource.v1beta1.DeviceClass",
+    off_by_default: true,
+    conversion: Some(Conversion {
+        group: GROUP,
+        to_stored: |class| renamed(class, "v1"),
+        from_stored: |class| renamed(class, "v1beta1"),
+    }),
+    ..KIND
+};
+
+const SPEC: Path<'static> = Path::new("spec");
+
+struct DeviceClassRules;
+
+impl Rules for DeviceClassRules {
+    fn validate_create(&self, class: &Value, errors: &mut Errors) {
+        validate(class.get("spec"), &Value::Null, errors);
+    }
+
+    fn validate_update(&self, _part: Part, class: &Value, old: &Value, errors: &mut Errors) {
+        meta::validate_again(class, false, self.name_rule(), errors);
+        meta::validate_update_again(class, old, errors);
+        validate(class.get("spec"), old.get("spec"), errors);
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::LongName
+    }
+
+    fn repeats_meta(&self, _part: Part) -> Repeat {
+        Repeat::Nothing
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+fn validate(spec: &Value, old: &Value, errors: &mut Errors) {
+    selector::validate_all(SPEC.child("selectors"), spec.list("selectors"), errors);
+    let configurations = spec.list("config");
+    let stored = !old.is_null() && configurations == old.list("config");
+    slice(SPEC.child("config"), configurations, CONFIGURATIONS_MAX, errors, |path, configuration, errors| {
+        configuration::validate(path, configuration, stored, errors);
+    });
+    let name = spec.str("extendedResourceName");
+    if spec.has("extendedResourceName") && !is_extended(name) {
+        errors.invalid(SPEC.child("extendedResourceName"), name, "must be a valid extended resource name");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rkube_machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn classes_are_checked() {
+        let opaque = |parameters: Value| {
+            vec![object! { "opaque": object! { "driver": "d.io", "parameters": parameters } }].into()
+        };
+        let table: &[(&str, Value, &[&str])] = &[
+            ("extendedResourceName", "example.com/gpu".into(), &[]),
+            (
+                "extendedResourceName",
+                "cpu".into(),
+                &["spec.extendedResourceName: Invalid value: \"cpu\": must be a valid extended resource name"],
+            ),
+            ("config", opaque(Value::object()), &[]),
+            ("config", opaque(Value::Null), &["spec.config[0].opaque.parameters: Required value"]),
+            (
+                "config",
+                opaque(3.into()),
+                &["spec.config[0].opaque.parameters: Invalid value: \"<value omitted>\": must be a valid JSON object"],
+            ),
+            ("config", vec![Value::object()].into(), &["spec.config[0].opaque: Required value"]),
+            ("selectors", vec![Value::object()].into(), &["spec.selectors[0].cel: Required value"]),
+        ];
+        for (field, value, expected) in table {
+            let mut spec = Value::object();
+            spec.set(field, value.clone());
+            let mut errors = Errors::new();
+            validate(&spec, &Value::Null, &mut errors);
+            let texts: Vec<String> = errors.0.iter().map(ToString::to_string).collect();
+            assert_eq!(texts, *expected, "{field}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! ResourceClaim: devices that pods ask for, and those they got.
+//!
+//! Access for administrators depends on a label of the namespace, and who may write which part of the status on
+//! permissions of their own; neither can be told from the object, so neither is checked here.
+
+mod status;
+
+use rkube_machinery::Value;
+use rkube_machinery::field::{BadValue, Errors, Path};
+
+use super::conversion::{claim_from_stored, claim_to_stored, renamed};
+use super::{GROUP, claim_spec, defaults};
+use crate::columns::{AGE, NAME};
+use crate::core::pod_spec::go_form;
+use crate::fields::{carry, carry_metadata};
+use crate::kind::{Column, Conversion, Kind, NameRule, Part, Repeat, Rules, Subresource};
+use crate::meta;
+
+pub static KIND: Kind = Kind {
+    group: GROUP,
+    kind: "ResourceClaim",
+    resource: "resourceclaims",
+    singular: "resourceclaim",
+    type_name: "io.k8s.api.resource.v1.ResourceClaim",
+    storage_prefix: "resourceclaims",
+    subresources: &[Subresource::STATUS],
+    columns: &[
+        NAME,
+        Column::text("State", "A summary of the current state (allocated, pending, reserved, etc.).", state),
+        AGE,
+    ],
+    rules: &ClaimRules { default_spec: defaults::claim_spec },
+    ..Kind::DEFAULTS
+};
+
+pub static BETA2: Kind = Kind {
+    version: "v1beta2",
+    type_name: "io.k8s.api.resource.v1beta2.ResourceClaim",
+    off_by_default: true,
+    conversion: Some(Conversion {
+        group: GROUP,
+        to_stored: |claim| renamed(claim, "v1"),
+        from_stored: |claim| renamed(claim, "v1beta2"),
+    }),
+    ..KIND
+};
+
+pub static BETA1: Kind = Kind {
+    version: "v1beta1",
+    type_name: "io.k8s.api.resource.v1beta1.ResourceClaim",
+    off_by_default: true,
+    conversion: Some(Conversion { group: GROUP, to_stored: claim_to_stored, from_stored: claim_from_stored }),
+    rules: &ClaimRules { default_spec: defaults::old_claim_spec },
+    ..KIND
+};
+
+const SPEC: Path<'static> = Path::new("spec");
+
+struct ClaimRules {
+    default_spec: fn(&mut Value),
+}
+
+impl Rules for ClaimRules {
+    fn default(&self, claim: &mut Value) {
+        (self.default_spec)(claim.object_mut("spec"));
+    }
+
+    fn prepare_create(&self, claim: &mut Value) {
+        claim.remove("status");
+    }
+
+    fn validate_create(&self, claim: &Value, errors: &mut Errors) {
+        claim_spec::validate(SPEC, claim.get("spec"), errors);
+    }
+
+    fn prepare_update(&self, part: Part, claim: &mut Value, old: &Value) {
+        if part == Part::Status {
+            carry(claim, old, "spec");
+            carry_metadata(claim, old);
+            status::drop_freed_devices(claim, old);
+        } else {
+            carry(claim, old, "status");
+        }
+    }
+
+    /// The spec stays, so it is not looked at again.
+    fn validate_update(&self, part: Part, claim: &Value, old: &Value, errors: &mut Errors) {
+        if part == Part::Status {
+            return status::validate(claim, old, errors);
+        }
+        meta::validate_again(claim, true, NameRule::Subdomain, errors);
+        meta::validate_update_again(claim, old, errors);
+        let spec = claim.get("spec");
+        if !go_form::same("ResourceClaimSpec", spec, old.get("spec")) {
+            let shown = BadValue::Text(go_form::go_json("ResourceClaimSpec", spec));
+            errors.invalid(SPEC, shown, "field is immutable");
+        }
+    }
+
+    fn repeats_meta(&self, part: Part) -> Repeat {
+        if part == Part::Status { Repeat::Update } else { Repeat::Nothing }
+    }
+
+    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
+        match part {
+            Part::Main => &[&["status"]],
+            Part::Status => &[&["metadata"], &["spec"]],
+            Part::Other(_) => &[],
+        }
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+fn state(claim: &Value, _now: i64) -> Value {
+    let deleted = claim.get("metadata").has("deletionTimestamp");
+    let allocated = claim.get("status").has("allocation");
+    let reserved = allocated && !claim.get("status").list("reservedFor").is_empty();
+    let states =
+        [("deleted", deleted), ("pending", !allocated && !deleted), ("allocated", allocated), ("reserved", reserved)];
+    let states: Vec<&str> = states.into_iter().filter(|(_, holds)| *holds).map(|(state, _)| state).collect();
+    states.join(",").into()
+}

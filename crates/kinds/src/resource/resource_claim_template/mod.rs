@@ -1,0 +1,86 @@
+//! ResourceClaimTemplate: claims that are made for pods.
+
+use rkube_machinery::Value;
+use rkube_machinery::field::{BadValue, Errors, Path};
+
+use super::conversion::{renamed, template_from_stored, template_to_stored};
+use super::{GROUP, claim_spec, defaults};
+use crate::columns::{AGE, NAME};
+use crate::core::pod_spec::claim_template::validate_template_meta;
+use crate::core::pod_spec::go_form;
+use crate::kind::{Conversion, Kind, NameRule, Part, Repeat, Rules};
+use crate::meta;
+
+pub static KIND: Kind = Kind {
+    group: GROUP,
+    kind: "ResourceClaimTemplate",
+    resource: "resourceclaimtemplates",
+    singular: "resourceclaimtemplate",
+    type_name: "io.k8s.api.resource.v1.ResourceClaimTemplate",
+    storage_prefix: "resourceclaimtemplates",
+    columns: &[NAME, AGE],
+    rules: &TemplateRules { default_spec: defaults::claim_spec },
+    ..Kind::DEFAULTS
+};
+
+pub static BETA2: Kind = Kind {
+    version: "v1beta2",
+    type_name: "io.k8s.api.resource.v1beta2.ResourceClaimTemplate",
+    off_by_default: true,
+    conversion: Some(Conversion {
+        group: GROUP,
+        to_stored: |template| renamed(template, "v1"),
+        from_stored: |template| renamed(template, "v1beta2"),
+    }),
+    ..KIND
+};
+
+pub static BETA1: Kind = Kind {
+    version: "v1beta1",
+    type_name: "io.k8s.api.resource.v1beta1.ResourceClaimTemplate",
+    off_by_default: true,
+    conversion: Some(Conversion { group: GROUP, to_stored: template_to_stored, from_stored: template_from_stored }),
+    rules: &TemplateRules { default_spec: defaults::old_claim_spec },
+    ..KIND
+};
+
+const SPEC: Path<'static> = Path::new("spec");
+
+struct TemplateRules {
+    default_spec: fn(&mut Value),
+}
+
+impl Rules for TemplateRules {
+    fn default(&self, template: &mut Value) {
+        (self.default_spec)(template.object_mut("spec").object_mut("spec"));
+    }
+
+    fn validate_create(&self, template: &Value, errors: &mut Errors) {
+        let spec = template.get("spec");
+        validate_template_meta(SPEC.child("metadata"), spec.get("metadata"), errors);
+        claim_spec::validate(SPEC.child("spec"), spec.get("spec"), errors);
+    }
+
+    fn validate_update(&self, _part: Part, template: &Value, old: &Value, errors: &mut Errors) {
+        meta::validate_again(template, true, NameRule::Subdomain, errors);
+        self.validate_create(template, errors);
+        meta::validate_update_again(template, old, errors);
+        let spec = template.get("spec");
+        if !go_form::same("ResourceClaimTemplateSpec", spec, old.get("spec")) {
+            let shown = BadValue::Text(go_form::go_json("ResourceClaimTemplateSpec", spec));
+            errors.invalid(SPEC, shown, "field is immutable");
+        }
+    }
+
+    fn repeats_meta(&self, _part: Part) -> Repeat {
+        Repeat::Nothing
+    }
+
+    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,101 @@
+//! CSIStorageCapacity: how much storage of a class is left in a part of the cluster.
+
+use rkube_machinery::Value;
+use rkube_machinery::field::{Errors, Path};
+
+use crate::columns::NAME;
+use crate::core::pod_spec::warnings::old_node_label;
+use crate::core::pod_spec::{amounts, checks, go_form};
+use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules};
+use crate::meta;
+
+pub static KIND: Kind = Kind {
+    group: "storage.k8s.io",
+    kind: "CSIStorageCapacity",
+    resource: "csistoragecapacities",
+    singular: "csistoragecapacity",
+    type_name: "io.k8s.api.storage.v1.CSIStorageCapacity",
+    storage_prefix: "csistoragecapacities",
+    columns: &[
+        NAME,
+        Column {
+            kind: "date",
+            ..Column::text(
+                "Created At",
+                "doc:io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta creationTimestamp",
+                |capacity, _| capacity.get("metadata").str("creationTimestamp").into(),
+            )
+        },
+    ],
+    rules: &CapacityRules,
+    ..Kind::DEFAULTS
+};
+
+const TOPOLOGY: Path<'static> = Path::new("nodeTopology");
+
+struct CapacityRules;
+
+impl Rules for CapacityRules {
+    fn validate_create(&self, capacity: &Value, errors: &mut Errors) {
+        validate(capacity, false, errors);
+    }
+
+    fn validate_update(&self, _part: Part, capacity: &Value, old: &Value, errors: &mut Errors) {
+        meta::validate_again(capacity, true, NameRule::Subdomain, errors);
+        validate(capacity, has_bad_topology(old), errors);
+        meta::validate_update_again(capacity, old, errors);
+        let (topology, before) = (capacity.get("nodeTopology"), old.get("nodeTopology"));
+        if topology.is_null() != before.is_null() || !go_form::same_plain(topology, before) {
+            errors.invalid(TOPOLOGY, topology, "field is immutable");
+        }
+        let class = capacity.str("storageClassName");
+        if class != old.str("storageClassName") {
+            errors.invalid(Path::new("storageClassName"), class, "field is immutable");
+        }
+    }
+
+    fn warnings(&self, capacity: &Value, _old: Option<&Value>) -> Vec<String> {
+        let topology = capacity.get("nodeTopology");
+        let mut warnings = Vec::new();
+        for (index, requirement) in topology.list("matchExpressions").iter().enumerate() {
+            let key = requirement.str("key");
+            if let Some(message) = old_node_label(key) {
+                warnings.push(format!("nodeTopology.matchExpressions[{index}].key: {key} is {message}"));
+            }
+        }
+        for key in topology.map("matchLabels").keys() {
+            if let Some(message) = old_node_label(key) {
+                warnings.push(format!("nodeTopology.matchLabels.{key}: {message}"));
+            }
+        }
+        warnings
+    }
+
+    fn repeats_meta(&self, _part: Part) -> Repeat {
+        Repeat::Nothing
+    }
+
+    fn unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+}
+
+/// `lenient` lets label values pass in the topology that no label can have.
+fn validate(capacity: &Value, lenient: bool, errors: &mut Errors) {
+    meta::validate_label_selector(TOPOLOGY, capacity.get("nodeTopology"), lenient, errors);
+    checks::dns_subdomain(Path::new("storageClassName"), capacity.str("storageClassName"), errors);
+    let amount = capacity.get("capacity");
+    if amounts::is_negative(amount) {
+        errors.invalid(Path::new("capacity"), amount, "must be greater than or equal to 0");
+    }
+}
+
+fn has_bad_topology(capacity: &Value) -> bool {
+    let mut errors = Errors::new();
+    meta::validate_label_selector(TOPOLOGY, capacity.get("nodeTopology"), false, &mut errors);
+    !errors.is_empty()
+}

@@ -1,0 +1,31 @@
+//! What holds for any input: nothing panics, nothing takes forever, and canonical forms stay as they are.
+//!
+//! Each body takes bytes and panics where a property does not hold. `fuzz_targets` hands them to libFuzzer; a test of
+//! the workspace runs them over [`TARGETS`] with seeded bytes, so that they hold on every change.
+
+pub mod codec;
+pub mod documents;
+pub mod owners;
+pub mod patches;
+pub mod rules;
+pub mod texts;
+
+/// Takes any bytes, and panics where a property does not hold.
+pub type Body = fn(&[u8]);
+
+/// Every body by its target's name, with inputs that it is worth starting from.
+pub const TARGETS: &[(&str, Body, &[&[u8]])] = &[
+    ("json", codec::json, &[br#"{"a":[1,-0.5e3,"\u00e9\ud83d\ude00",null],"a":true}"#, b"[[[[", b"1e400"]),
+    ("decode", codec::decoding, &[]),
+    ("yaml", codec::yaml, &[b"a: &x [1, ~]\nb: *x\n<<: {c: |-\n  text\n}", b"? - a\n: !!str 1", b"- 0x1f\n- .inf\n"]),
+    ("protobuf", codec::protobuf, &[b"\0\0k8s\0\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x06\x0a\x04\x0a\x02ab\x1a\0\x22\0"]),
+    ("transcode", codec::transcoding, &[]),
+    ("json_patch", patches::json_patch, &[]),
+    ("merge_patch", patches::merge_patch, &[]),
+    ("strategic_patch", patches::strategic, &[]),
+    ("managed", owners::managed, &[]),
+    ("selectors", texts::selectors, &[b"a in (b,c),!d,e=f,g!=h,i>1,j notin ()", b"metadata.name=a\\,b,x!=y"]),
+    ("quantities", texts::quantities, &[b"1.5Gi,-3e-9,0.1m,1E", b"99999999999999999999Ei,1n"]),
+    ("times", texts::times, &[b"2024-02-29T23:59:60.123456789+01:00", b"-1h2.5m3ns", b"0000-00-00T00:00:00Z"]),
+    ("kinds", rules::kinds, &[]),
+];
