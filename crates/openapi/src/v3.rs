@@ -1,0 +1,262 @@
+//! OpenAPI 3.0: one document per group version, and the index of them.
+
+use std::collections::BTreeSet;
+
+use rkube_kinds::Kind;
+use rkube_machinery::{Map, TypeRef, Value, json, object};
+
+use crate::definitions::{Dialect, PATCH, definitions, kind_extension, reachable, typed};
+use crate::descriptions::Descriptions;
+use crate::names::{group_word, root_of};
+use crate::operations::{Body, Content, META, Operation, Path, Produces, discovery, paths_of};
+use crate::parameters::{Parameter, Place};
+
+/// The paths below `/openapi/v3/` at which built-in documents lie, each with a hash that changes with its content:
+/// `api`, `api/v1`, `apis`, `apis/apps`, `apis/apps/v1`, `version`, …
+pub fn v3_paths(kinds: &[&Kind]) -> Vec<(String, String)> {
+    let mut paths = BTreeSet::from(["apis".to_owned(), "version".to_owned()]);
+    for kind in kinds {
+        let root = root_of(kind);
+        if let Some((parent, _)) = root.rsplit_once('/') {
+            paths.insert(parent.to_owned());
+        }
+        paths.insert(root);
+    }
+    paths.into_iter().map(|path| (path.clone(), hash(kinds, &path))).collect()
+}
+
+/// The answer to `/openapi/v3`: where each document lies. Entries are paths with their hashes, those of
+/// [`v3_paths`] and of others.
+pub fn v3_index(entries: impl IntoIterator<Item = (String, String)>) -> Value {
+    let paths = entries.into_iter().map(|(path, hash)| {
+        let url = format!("/openapi/v3/{path}?hash={hash}");
+        (path.as_str().into(), object! { "serverRelativeURL": url })
+    });
+    object! { "paths": Map::sorted(paths.collect()) }
+}
+
+/// The document at one of [`v3_paths`], as JSON; `None` where there is none.
+pub fn v3_document(kinds: &[&Kind], path: &str) -> Option<Vec<u8>> {
+    let of_path: Vec<&Kind> = kinds.iter().copied().filter(|kind| root_of(kind) == path).collect();
+    let paths = match of_path.first() {
+        Some(_) => paths_of(&of_path),
+        None => vec![root_path(kinds, path)?],
+    };
+    let names = reachable(types_of(&paths));
+    let descriptions = Descriptions::gather(|name| names.contains(name));
+    let shared = of_path.iter().map(|kind| (kind.group.to_owned(), kind.version.to_owned())).collect();
+    let schemas = definitions(&names, Dialect::V3, &descriptions, &shared);
+    let document = object! {
+        "components": object! { "schemas": schemas, "securitySchemes": security_schemes() },
+        "info": object! { "title": "Kubernetes", "version": "unversioned" },
+        "openapi": "3.0.0",
+        "paths": Map::sorted(paths.iter().map(|path| (path.path.as_str().into(), path_item(path))).collect()),
+    };
+    let mut out = Vec::with_capacity(1 << 16);
+    json::write(&document, &mut out);
+    Some(out)
+}
+
+pub(crate) fn security_schemes() -> Value {
+    object! {
+        "BearerToken": object! {
+            "description": "Bearer Token authentication", "in": "header", "name": "authorization", "type": "apiKey",
+        },
+    }
+}
+
+/// Discovery above the group versions, and the version.
+pub(crate) fn root_path(kinds: &[&Kind], path: &str) -> Option<Path> {
+    let at = format!("/{path}/");
+    let known = |group: &str| kinds.iter().any(|kind| kind.group == group);
+    Some(match path.strip_prefix("apis/") {
+        _ if path == "api" && known("") => {
+            let answer = format!("{META}.APIVersions");
+            discovery(at, "core".into(), "getCoreAPIVersions".into(), "get available API versions", answer)
+        }
+        _ if path == "apis" => {
+            let answer = format!("{META}.APIGroupList");
+            discovery(at, "apis".into(), "getAPIVersions".into(), "get available API versions", answer)
+        }
+        _ if path == "version" => {
+            let answer = "io.k8s.apimachinery.pkg.version.Info".to_owned();
+            let text = "get the version information for this server";
+            let mut version = discovery(at, "version".into(), "getCodeVersion".into(), text, answer);
+            version.operations.iter_mut().for_each(|operation| operation.produces = Produces::Json);
+            version
+        }
+        Some(group) if !group.is_empty() && known(group) => {
+            let word = group_word(group);
+            let id = format!("get{}APIGroup", crate::names::capitalized(&word));
+            discovery(at, word, id, "get information of a group", format!("{META}.APIGroup"))
+        }
+        _ => return None,
+    })
+}
+
+/// The types that operations name.
+pub(crate) fn types_of(paths: &[Path]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for operation in paths.iter().flat_map(|path| &path.operations) {
+        names.extend(operation.responses.iter().filter_map(|(_, content)| match content {
+            Content::Type(name) => Some(name.clone()),
+            Content::Text => None,
+        }));
+        match &operation.body {
+            Some(Body::Object(name)) => names.insert(name.clone()),
+            Some(Body::DeleteOptions) => names.insert(format!("{META}.DeleteOptions")),
+            Some(Body::Patch) => names.insert(PATCH.to_owned()),
+            None => false,
+        };
+    }
+    names
+}
+
+fn path_item(path: &Path) -> Value {
+    let mut out = Map::new();
+    if !path.parameters.is_empty() {
+        out.insert("parameters", parameters(&path.parameters));
+    }
+    for item in &path.operations {
+        out.insert(item.method, operation(item, &path.tag));
+    }
+    Value::Object(out)
+}
+
+fn operation(operation: &Operation, tag: &str) -> Value {
+    let mut out = Map::new();
+    out.insert("description", operation.description.as_str());
+    out.insert("operationId", operation.id.as_str());
+    if !operation.parameters.is_empty() {
+        out.insert("parameters", parameters(&operation.parameters));
+    }
+    if let Some(body) = &operation.body {
+        out.insert("requestBody", request_body(body));
+    }
+    let mut responses = Map::new();
+    for (code, answer) in &operation.responses {
+        let media_types = media_types(operation.produces);
+        let content: Map = media_types.iter().map(|kind| (*kind, object! { "schema": schema(answer) })).collect();
+        let text = response_text(*code);
+        responses.insert(code.to_string(), object! { "content": content, "description": text });
+    }
+    responses.insert("401", object! { "description": "Unauthorized" });
+    out.insert("responses", responses);
+    out.insert("tags", vec![Value::from(tag)]);
+    if let Some((action, kind)) = &operation.action {
+        out.insert("x-kubernetes-action", *action);
+        out.insert("x-kubernetes-group-version-kind", kind_extension(kind));
+    }
+    Value::Object(out)
+}
+
+fn parameters(parameters: &[Parameter]) -> Value {
+    let one = |parameter: &Parameter| {
+        let mut out = Map::new();
+        out.insert("description", parameter.description.as_str());
+        out.insert("in", parameter.place.name());
+        out.insert("name", parameter.name);
+        if parameter.place == Place::Path {
+            out.insert("required", true);
+        }
+        let mut schema = typed(parameter.kind, "");
+        schema.insert("uniqueItems", true);
+        out.insert("schema", schema);
+        Value::Object(out)
+    };
+    Value::Array(parameters.iter().map(one).collect())
+}
+
+fn request_body(body: &Body) -> Value {
+    let reference = |name: &str| object! { "schema": Dialect::V3.reference(name) };
+    match body {
+        Body::Object(name) => object! { "content": object! { "*/*": reference(name) }, "required": true },
+        Body::DeleteOptions => {
+            object! { "content": object! { "*/*": reference(&format!("{META}.DeleteOptions")) } }
+        }
+        Body::Patch => {
+            let content: Map = PATCHES.iter().map(|kind| (*kind, reference(PATCH))).collect();
+            object! { "content": content, "required": true }
+        }
+    }
+}
+
+/// The media types of patches, in order.
+pub(crate) const PATCHES: &[&str] = &[
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
+
+pub(crate) fn media_types(produces: Produces) -> &'static [&'static str] {
+    match produces {
+        Produces::Json => &["application/json"],
+        Produces::Object => &["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"],
+        Produces::ObjectOrWatch => &[
+            "application/json",
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+            "application/yaml",
+        ],
+        Produces::Log => &["application/json", "application/vnd.kubernetes.protobuf", "application/yaml", "text/plain"],
+        Produces::Anything => &["*/*"],
+    }
+}
+
+fn schema(content: &Content) -> Value {
+    match content {
+        Content::Type(name) => Dialect::V3.reference(name),
+        Content::Text => Value::Object(typed("string", "")),
+    }
+}
+
+pub(crate) fn response_text(code: u16) -> &'static str {
+    match code {
+        201 => "Created",
+        202 => "Accepted",
+        _ => "OK",
+    }
+}
+
+/// A hash over everything that a document is made from: our version, the kinds at the path, the schema table.
+fn hash(kinds: &[&Kind], path: &str) -> String {
+    let mut hash = Fnv::new();
+    hash.add(env!("CARGO_PKG_VERSION"));
+    hash.add(path);
+    for kind in kinds.iter().filter(|kind| root_of(kind).starts_with(path)) {
+        for text in [kind.group, kind.version, kind.kind, kind.resource, kind.type_name] {
+            hash.add(text);
+        }
+        kind.verbs.iter().for_each(|verb| hash.add(verb));
+        for subresource in kind.subresources {
+            hash.add(subresource.name);
+            subresource.verbs.iter().for_each(|verb| hash.add(verb));
+        }
+    }
+    for ty in TypeRef::all().map(TypeRef::get) {
+        hash.add(ty.name);
+        for field in ty.fields {
+            hash.add(field.name);
+            hash.add(field.go_type);
+            hash.add(field.default.unwrap_or_default());
+        }
+    }
+    format!("{:032X}", hash.0)
+}
+
+/// FNV-1a with 128 bits: not for secrets, only to tell documents apart.
+struct Fnv(u128);
+
+impl Fnv {
+    fn new() -> Self {
+        Fnv(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
+    }
+
+    fn add(&mut self, text: &str) {
+        for byte in text.bytes().chain([0]) {
+            self.0 = (self.0 ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
+        }
+    }
+}
