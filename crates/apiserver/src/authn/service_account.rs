@@ -1,0 +1,167 @@
+//! Tokens of service accounts: signed by this cluster's key, good as long as the account and what they are bound to live.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
+};
+use rkube_machinery::host::Entropy;
+use rkube_machinery::{Text, Value, json, object};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject;
+
+use super::authenticated;
+use crate::registry::uuid;
+use crate::request::{User, UserRef};
+use crate::resources::Resources;
+
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// The cluster's key for tokens.
+pub struct Signer {
+    key: EcdsaKeyPair,
+    key_id: String,
+    random: SystemRandom,
+}
+
+/// What a token says.
+pub struct Claims<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub uid: &'a str,
+    pub audiences: Vec<String>,
+    pub issued: i64,
+    pub expires: i64,
+    pub bound: Vec<Binding>,
+}
+
+/// An object without which the token is worth nothing: `pod`, `secret`, `node`.
+pub struct Binding {
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+}
+
+impl Signer {
+    /// From the PEM of a P-256 key in PKCS#8.
+    pub fn new(pem: &str) -> Result<Signer, String> {
+        let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes())
+            .map_err(|error| format!("the signing key is damaged: {error}"))?;
+        let random = SystemRandom::new();
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.secret_pkcs8_der(), &random)
+            .map_err(|error| format!("the signing key cannot be used: {error}"))?;
+        let digest = ring::digest::digest(&ring::digest::SHA256, key.public_key().as_ref());
+        Ok(Signer { key_id: URL_SAFE_NO_PAD.encode(digest), key, random })
+    }
+
+    pub fn issuer(&self) -> &'static str {
+        ISSUER
+    }
+
+    pub fn sign(&self, claims: &Claims<'_>, entropy: &dyn Entropy) -> Result<String, String> {
+        let header = object! { "alg": "ES256", "kid": self.key_id.as_str() };
+        let account = object! { "name": claims.name, "uid": claims.uid };
+        let mut about = object! { "namespace": claims.namespace, "serviceaccount": account };
+        for bound in &claims.bound {
+            about.set(&bound.kind, object! { "name": bound.name.as_str(), "uid": bound.uid.as_str() });
+        }
+        let audiences: Vec<Value> = claims.audiences.iter().map(|audience| audience.as_str().into()).collect();
+        let payload = object! {
+            "aud": audiences,
+            "exp": claims.expires,
+            "iat": claims.issued,
+            "iss": ISSUER,
+            "jti": uuid(entropy),
+            "kubernetes.io": about,
+            "nbf": claims.issued,
+            "sub": format!("system:serviceaccount:{}:{}", claims.namespace, claims.name),
+        };
+        let text = format!("{}.{}", encode(&header), encode(&payload));
+        let signature =
+            self.key.sign(&self.random, text.as_bytes()).map_err(|_| "the token could not be signed".to_owned())?;
+        Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+
+    /// The user of a token, if it is one of ours, for one of these audiences, and still good.
+    pub fn verify(
+        &self,
+        token: &str,
+        audiences: &[String],
+        now: i64,
+        resources: &Resources,
+    ) -> Result<(UserRef, Vec<String>), String> {
+        let (text, signature) = token.rsplit_once('.').ok_or("not a token of ours")?;
+        let (header, payload) = text.split_once('.').ok_or("not a token of ours")?;
+        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| "not a token of ours".to_owned());
+        let header = json::parse(&decode(header)?).map_err(|error| error.to_string())?;
+        if header.str("alg") != "ES256" {
+            return Err("not a token of ours".to_owned());
+        }
+        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key().as_ref())
+            .verify(text.as_bytes(), &decode(signature)?)
+            .map_err(|_| "the token's signature is not ours".to_owned())?;
+        let claims = json::parse(&decode(payload)?).map_err(|error| error.to_string())?;
+        check_times(&claims, now)?;
+        let matched: Vec<String> = match claims.get("aud") {
+            Value::String(one) => vec![one.to_string()],
+            many => many.items().iter().map(|one| one.as_str().to_owned()).collect(),
+        };
+        let matched: Vec<String> = matched.into_iter().filter(|audience| audiences.contains(audience)).collect();
+        if matched.is_empty() {
+            return Err(format!("invalid bearer token, token audiences are not any of {audiences:?}"));
+        }
+        let user = user_of(&claims, resources)?;
+        Ok((user, matched))
+    }
+}
+
+fn check_times(claims: &Value, now: i64) -> Result<(), String> {
+    if claims.str("iss") != ISSUER {
+        return Err("the token's issuer is not us".to_owned());
+    }
+    if now >= claims.int("exp") {
+        return Err("service account token has expired".to_owned());
+    }
+    if now < claims.int("nbf") {
+        return Err("service account token is not valid yet".to_owned());
+    }
+    Ok(())
+}
+
+/// The account's user, if the account and all that the token is bound to are there.
+fn user_of(claims: &Value, resources: &Resources) -> Result<UserRef, String> {
+    let about = claims.get("kubernetes.io");
+    let namespace = about.str("namespace");
+    let account = about.get("serviceaccount");
+    let find = |resource: &str, namespace: &str, name: &str| {
+        let cache = resources.find("", "v1", resource)?.cache.as_ref()?;
+        cache.get(&cache.key(namespace, name)).map(|entry| entry.object)
+    };
+    let same = |resource: &str, namespace: &str, reference: &Value| {
+        find(resource, namespace, reference.str("name")).is_some_and(|found| found.uid == reference.str("uid"))
+    };
+    if !same("serviceaccounts", namespace, account) {
+        return Err("service account does not exist".to_owned());
+    }
+    for (kind, resource) in [("pod", "pods"), ("secret", "secrets")] {
+        if about.has(kind) && !same(resource, namespace, about.get(kind)) {
+            return Err(format!("service account token has been invalidated: its {kind} is gone"));
+        }
+    }
+    let mut extra: Vec<(Text, Vec<Text>)> =
+        vec![("authentication.kubernetes.io/credential-id".into(), vec![format!("JTI={}", claims.str("jti")).into()])];
+    for kind in ["node", "pod"] {
+        for field in ["name", "uid"].iter().filter(|field| !about.get(kind).str(field).is_empty()) {
+            let key = format!("authentication.kubernetes.io/{kind}-{field}");
+            extra.push((key.into(), vec![about.get(kind).str(field).into()]));
+        }
+    }
+    let groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()];
+    let name = format!("system:serviceaccount:{namespace}:{}", account.str("name"));
+    Ok(authenticated(User { name: name.into(), uid: account.str("uid").into(), groups, extra }))
+}
+
+fn encode(value: &Value) -> String {
+    URL_SAFE_NO_PAD.encode(json::to_string(value))
+}

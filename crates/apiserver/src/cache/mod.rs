@@ -1,0 +1,176 @@
+//! The watch cache: every object in memory, fed by one watch on the store, answering all reads.
+//!
+//! What holds:
+//! - The store delivers a write here before it acknowledges it, so a client always reads its own write.
+//! - A snapshot is a clone of a persistent map: a list costs no lock while it is written out.
+//! - Watchers have no queues: each has a cursor into the resource's ring of recent events and pulls when its socket
+//!   takes more. One that falls behind the ring is told that its version is too old.
+
+mod object;
+mod resource;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rkube_store::{Batch, EventKind, KeyValue, RangeQuery, Revision, Sink, Store, WatchHandle};
+use tokio::sync::{Notify, watch};
+
+pub use object::{Object, itoa, schema_of};
+pub use resource::{CachedEvent, Change, Entry, Gone, Items, Resource, Subscription};
+
+/// Where all objects lie in the store.
+pub const ROOT: &str = "/registry/";
+/// How long a read waits for the cache to reach the store's revision before it gives up.
+const FRESH_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long to wait before the store is asked again after a watch on it ended.
+const REWATCH_DELAY: Duration = Duration::from_millis(200);
+
+pub struct Cache {
+    store: Arc<dyn Store>,
+    shared: Arc<Shared>,
+    watching: parking_lot::Mutex<Option<WatchHandle>>,
+}
+
+struct Shared {
+    /// Sorted by prefix, longest prefixes found first among equals by construction (no prefix is a prefix of another).
+    resources: Vec<Arc<Resource>>,
+    revision: AtomicU64,
+    advanced: Notify,
+    ended: watch::Sender<u64>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] rkube_store::Error),
+    #[error("the cache is at revision {current}, {wanted} was asked for")]
+    Behind { wanted: Revision, current: Revision },
+}
+
+impl Cache {
+    /// Reads everything from the store and keeps watching it. The task that restarts a broken watch ends with the cache.
+    pub async fn start(store: Arc<dyn Store>, mut resources: Vec<Arc<Resource>>) -> Result<Arc<Cache>, Error> {
+        resources.sort_by(|left, right| left.prefix.cmp(&right.prefix));
+        let shared = Arc::new(Shared {
+            resources,
+            revision: AtomicU64::new(0),
+            advanced: Notify::new(),
+            ended: watch::Sender::new(0),
+        });
+        let cache = Arc::new(Cache { store, shared, watching: parking_lot::Mutex::new(None) });
+        cache.load().await?;
+        let ended = cache.shared.ended.subscribe();
+        tokio::spawn(keep_watching(Arc::downgrade(&cache), ended));
+        Ok(cache)
+    }
+
+    /// Reads all objects at one revision and watches from there.
+    async fn load(&self) -> Result<(), Error> {
+        let range = self.store.range(RangeQuery::prefix(ROOT)).await?;
+        let mut items: Vec<Vec<KeyValue>> = self.shared.resources.iter().map(|_| Vec::new()).collect();
+        for item in range.items {
+            match self.shared.find(&item.key) {
+                Some(index) => items[index].push(item),
+                None => tracing::debug!(key = %item.key, "a key of no served resource"),
+            }
+        }
+        for (resource, items) in self.shared.resources.iter().zip(items) {
+            resource.reset(items, range.revision);
+        }
+        self.shared.reach(range.revision);
+        let sink = Box::new(CacheSink { shared: self.shared.clone() });
+        let handle = self.store.watch(ROOT, Some(range.revision), sink).await?;
+        *self.watching.lock() = Some(handle);
+        Ok(())
+    }
+
+    /// The revision up to which the cache has seen everything.
+    pub fn revision(&self) -> Revision {
+        self.shared.revision.load(Ordering::Acquire)
+    }
+
+    /// Waits until the cache has seen all that was written before this call.
+    pub async fn fresh(&self) -> Result<Revision, Error> {
+        let wanted = self.store.revision().await?;
+        self.reach(wanted).await?;
+        Ok(wanted)
+    }
+
+    /// Waits until the cache has seen everything up to this revision.
+    pub async fn reach(&self, wanted: Revision) -> Result<(), Error> {
+        if self.revision() >= wanted {
+            return Ok(());
+        }
+        let waiting = async {
+            loop {
+                let advanced = self.shared.advanced.notified();
+                if self.revision() >= wanted {
+                    return;
+                }
+                advanced.await;
+            }
+        };
+        let reached = tokio::time::timeout(FRESH_TIMEOUT, waiting).await;
+        reached.map_err(|_| Error::Behind { wanted, current: self.revision() })
+    }
+}
+
+/// Starts the watch on the store again whenever it ends.
+async fn keep_watching(cache: std::sync::Weak<Cache>, mut ended: watch::Receiver<u64>) {
+    while ended.changed().await.is_ok() {
+        loop {
+            let Some(cache) = cache.upgrade() else { return };
+            match cache.load().await {
+                Ok(()) => break,
+                Err(error) => tracing::warn!(%error, "cannot watch the store, trying again"),
+            }
+            drop(cache);
+            tokio::time::sleep(REWATCH_DELAY).await;
+        }
+    }
+}
+
+impl Shared {
+    /// The resource whose prefix this key has.
+    fn find(&self, key: &str) -> Option<usize> {
+        let after = self.resources.partition_point(|resource| resource.prefix.as_str() <= key);
+        let index = after.checked_sub(1)?;
+        key.starts_with(self.resources[index].prefix.as_str()).then_some(index)
+    }
+
+    fn reach(&self, revision: Revision) {
+        self.revision.store(revision, Ordering::Release);
+        self.advanced.notify_waiters();
+    }
+}
+
+struct CacheSink {
+    shared: Arc<Shared>,
+}
+
+impl Sink for CacheSink {
+    fn deliver(&mut self, batch: &Batch) {
+        // Most batches hold events of one resource: group runs of the same resource.
+        let mut events = batch.events.iter().peekable();
+        while let Some(event) = events.next() {
+            let Some(index) = self.shared.find(&event.current.key) else { continue };
+            let resource = &self.shared.resources[index];
+            let mut run = vec![event];
+            while let Some(next) = events.next_if(|next| next.current.key.starts_with(resource.prefix.as_str())) {
+                run.push(next);
+            }
+            resource.apply(run.into_iter().map(|event| (matches!(event.kind, EventKind::Delete), &event.current)));
+        }
+        for resource in &self.shared.resources {
+            resource.progress(batch.revision);
+        }
+        self.shared.reach(batch.revision);
+    }
+
+    fn end(&mut self, why: rkube_store::Error) {
+        // Starting again says it if that fails.
+        tracing::debug!(%why, "the watch on the store ended");
+        self.shared.ended.send_modify(|count| *count += 1);
+    }
+}

@@ -1,0 +1,187 @@
+//! An object as it is kept and sent: its JSON bytes with a small parsed header.
+//!
+//! The bytes begin with `kind` and `apiVersion`, hold no `resourceVersion`, and are never changed. The revision is known only
+//! after commit, so it is spliced in on output at `version_offset`; items of lists leave out the kind, so they start
+//! at `metadata_offset`.
+
+use bytes::Bytes;
+use rkube_kinds::Kind;
+use rkube_machinery::value::{Map, Text, Value};
+use rkube_machinery::{json, schema};
+
+#[derive(Debug)]
+pub struct Object {
+    bytes: Bytes,
+    metadata_offset: u32,
+    version_offset: u32,
+    pub namespace: Text,
+    pub name: Text,
+    pub uid: Text,
+    pub labels: Box<[(Text, Text)]>,
+    /// Values of the kind's selectable fields, in the row's order.
+    pub fields: Box<[Text]>,
+    pub deleting: bool,
+}
+
+impl Object {
+    /// From a whole object in canonical form. Its `resourceVersion` is left out.
+    pub fn new(value: &Value, kind: &Kind) -> Object {
+        let metadata = value.get("metadata");
+        let mut out = Vec::with_capacity(512);
+        out.extend_from_slice(b"{\"kind\":");
+        json::write_string(value.str("kind"), &mut out);
+        out.extend_from_slice(b",\"apiVersion\":");
+        json::write_string(value.str("apiVersion"), &mut out);
+        out.push(b',');
+        let metadata_offset = out.len();
+        out.extend_from_slice(b"\"metadata\":");
+        let version_offset = write_metadata(metadata.as_map(), &mut out);
+        for (key, field) in value.as_map().iter() {
+            if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata") {
+                write_field(key, field, &mut out);
+            }
+        }
+        out.push(b'}');
+        out.shrink_to_fit();
+        Object {
+            bytes: Bytes::from(out),
+            metadata_offset: metadata_offset as u32,
+            version_offset: version_offset as u32,
+            namespace: text(metadata.get("namespace")),
+            name: text(metadata.get("name")),
+            uid: text(metadata.get("uid")),
+            labels: metadata.map("labels").iter().map(|(key, value)| (key.clone(), text(value))).collect(),
+            fields: kind.selectable.iter().map(|field| Text::from((field.value)(value))).collect(),
+            deleting: metadata.has("deletionTimestamp"),
+        }
+    }
+
+    /// From bytes that the store kept.
+    pub fn parse(bytes: &[u8], kind: &Kind) -> Result<Object, json::SyntaxError> {
+        json::parse(bytes).map(|value| Object::new(&value, kind))
+    }
+
+    /// What is stored.
+    pub fn stored(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Appends the whole object with its resource version; without one where the revision is 0 (a dry run).
+    pub fn write(&self, revision: u64, out: &mut Vec<u8>) {
+        self.write_from(0, revision, out);
+    }
+
+    /// Appends the object as an item of a list: without kind and apiVersion.
+    pub fn write_item(&self, revision: u64, out: &mut Vec<u8>) {
+        out.push(b'{');
+        self.write_from(self.metadata_offset as usize, revision, out);
+    }
+
+    fn write_from(&self, start: usize, revision: u64, out: &mut Vec<u8>) {
+        let splice = self.version_offset as usize;
+        out.reserve(self.bytes.len() + 48);
+        out.extend_from_slice(&self.bytes[start..splice]);
+        if revision == 0 {
+            out.extend_from_slice(&self.bytes[splice..]);
+            return;
+        }
+        out.extend_from_slice(b"\"resourceVersion\":\"");
+        out.extend_from_slice(itoa(revision, &mut [0; 20]));
+        out.extend_from_slice(b"\",");
+        out.extend_from_slice(&self.bytes[splice..]);
+    }
+
+    /// The object as a tree, with its resource version. Bytes that were parsed once parse again.
+    pub fn value(&self, revision: u64) -> Value {
+        let mut value = json::parse(&self.bytes).unwrap_or_default();
+        if revision > 0 {
+            place_version(&mut value, revision);
+        }
+        value
+    }
+
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.iter().find(|label| label.0 == key).map(|label| label.1.as_str())
+    }
+}
+
+/// Sets `metadata.resourceVersion` at its place in the order of fields.
+fn place_version(value: &mut Value, revision: u64) {
+    let metadata = value.object_mut("metadata");
+    let Value::Object(map) = std::mem::take(metadata) else { return };
+    let mut entries = map.into_entries();
+    entries.retain(|entry| entry.0 != "resourceVersion");
+    let place = entries.iter().take_while(|entry| comes_before_version(&entry.0)).count();
+    entries.insert(place, (Text::new_static("resourceVersion"), revision.to_string().into()));
+    *metadata = Value::Object(Map::in_order(entries));
+}
+
+fn comes_before_version(key: &str) -> bool {
+    matches!(key, "name" | "generateName" | "namespace" | "selfLink" | "uid")
+}
+
+/// Writes the metadata; returns where the resource version belongs. There is always a field behind it, since every
+/// stored object has a creation time; if it should not, an empty annotation map keeps the JSON right.
+fn write_metadata(metadata: &Map, out: &mut Vec<u8>) -> usize {
+    out.push(b'{');
+    let fields = || metadata.iter().filter(|(key, _)| key.as_str() != "resourceVersion");
+    let mut splice = out.len();
+    for (key, field) in fields().filter(|(key, _)| comes_before_version(key)) {
+        json::write_string(key, out);
+        out.push(b':');
+        json::write(field, out);
+        out.push(b',');
+        splice = out.len();
+    }
+    let mut rest = 0;
+    for (key, field) in fields().filter(|(key, _)| !comes_before_version(key)) {
+        if rest > 0 {
+            out.push(b',');
+        }
+        json::write_string(key, out);
+        out.push(b':');
+        json::write(field, out);
+        rest += 1;
+    }
+    if rest == 0 {
+        out.extend_from_slice(b"\"creationTimestamp\":null");
+    }
+    out.push(b'}');
+    splice
+}
+
+fn write_field(key: &str, field: &Value, out: &mut Vec<u8>) {
+    out.push(b',');
+    json::write_string(key, out);
+    out.push(b':');
+    json::write(field, out);
+}
+
+fn text(value: &Value) -> Text {
+    match value {
+        Value::String(text) => text.clone(),
+        _ => Text::default(),
+    }
+}
+
+/// The number's decimal digits.
+pub fn itoa(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut start = buffer.len();
+    loop {
+        start -= 1;
+        buffer[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &buffer[start..];
+        }
+    }
+}
+
+/// The schema of a kind. Rows name types that are in the table; a test of the table makes sure.
+pub fn schema_of(kind: &Kind) -> &'static schema::Type {
+    kind.schema().expect("the kinds' own test makes sure that the type is in the table")
+}

@@ -1,0 +1,355 @@
+//! One resource's objects, its ring of recent events, and those who wait for the next one.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use imbl::OrdMap;
+use parking_lot::{Mutex, RwLock};
+use rkube_kinds::Kind;
+use rkube_store::{KeyValue, Revision};
+use tokio::sync::Notify;
+
+use super::Object;
+
+/// At most so many events are kept for watches that resume and for lists at a past revision.
+const RING_EVENTS_MAX: usize = 16_384;
+/// At most so many bytes of objects are kept alive by the ring beyond those that are current.
+const RING_BYTES_MAX: usize = 64 << 20;
+
+/// So many written batches are kept for watchers that come a little later.
+const SHARED_MAX: usize = 8;
+
+/// Objects by their key in the store.
+pub type Items = OrdMap<Arc<str>, Entry>;
+
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub object: Arc<Object>,
+    pub revision: Revision,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl Change {
+    /// As watch events name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Change::Added => "ADDED",
+            Change::Modified => "MODIFIED",
+            Change::Deleted => "DELETED",
+        }
+    }
+}
+
+/// A change, shared by all who watch.
+pub struct CachedEvent {
+    pub change: Change,
+    pub key: Arc<str>,
+    pub object: Arc<Object>,
+    pub previous: Option<Entry>,
+    pub revision: Revision,
+    /// The object in protobuf's envelope, made once for all watchers that want it.
+    pub protobuf: OnceLock<Bytes>,
+}
+
+/// The past that was asked for is not kept any more.
+#[derive(Debug)]
+pub struct Gone {
+    pub requested: Revision,
+    pub oldest: Revision,
+}
+
+pub struct Resource {
+    pub kind: &'static Kind,
+    /// `/registry/configmaps/`.
+    pub prefix: String,
+    state: RwLock<State>,
+    /// Everything up to this revision is in the state.
+    revision: AtomicU64,
+    /// What was last written for watchers, for others that are at the same place.
+    shared: Mutex<VecDeque<SharedLines>>,
+}
+
+/// Events as they go out to every watcher that wants all of a scope.
+struct SharedLines {
+    namespace: Box<str>,
+    after: Revision,
+    to: Revision,
+    bytes: Bytes,
+}
+
+struct State {
+    items: Items,
+    ring: VecDeque<Arc<CachedEvent>>,
+    ring_bytes: usize,
+    /// Events after this revision are all in the ring.
+    since: Revision,
+    /// Raised when a reset broke the line of events.
+    epoch: u64,
+    /// Who to wake, by namespace; the empty one is woken by every change.
+    waiting: HashMap<Box<str>, Arc<Notify>>,
+}
+
+impl Resource {
+    pub fn new(kind: &'static Kind) -> Self {
+        let state = State {
+            items: OrdMap::new(),
+            ring: VecDeque::new(),
+            ring_bytes: 0,
+            since: 0,
+            epoch: 0,
+            waiting: HashMap::new(),
+        };
+        let prefix = format!("{}{}/", super::ROOT, kind.storage_prefix);
+        Resource { kind, prefix, state: RwLock::new(state), revision: AtomicU64::new(0), shared: Mutex::default() }
+    }
+
+    /// The key of an object; of cluster-scoped ones `namespace` is empty.
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        if namespace.is_empty() {
+            format!("{}{name}", self.prefix)
+        } else {
+            format!("{}{namespace}/{name}", self.prefix)
+        }
+    }
+
+    pub fn get(&self, key: &str) -> Option<Entry> {
+        self.state.read().items.get(key).cloned()
+    }
+
+    pub fn count(&self) -> usize {
+        self.state.read().items.len()
+    }
+
+    /// All objects now, and the revision of that.
+    pub fn snapshot(&self) -> (Items, Revision) {
+        let state = self.state.read();
+        (state.items.clone(), self.revision.load(Ordering::Acquire))
+    }
+
+    /// All objects as they were at a revision: the current ones with the events since then undone.
+    pub fn snapshot_at(&self, revision: Revision) -> Result<Items, Gone> {
+        let (mut items, undo) = {
+            let state = self.state.read();
+            if revision < state.since {
+                return Err(Gone { requested: revision, oldest: state.since });
+            }
+            (state.items.clone(), state.after(revision))
+        };
+        for event in undo.iter().rev() {
+            match &event.previous {
+                Some(entry) => items.insert(event.key.clone(), entry.clone()),
+                None => items.remove(&event.key),
+            };
+        }
+        Ok(items)
+    }
+
+    /// Replaces everything with what the store holds at `revision`. Watches that resume from before end as too old.
+    pub fn reset(&self, stored: Vec<KeyValue>, revision: Revision) {
+        let items: Items = stored.iter().filter_map(|item| Some((item.key.clone(), self.entry(item)?))).collect();
+        let mut state = self.state.write();
+        state.items = items;
+        state.ring.clear();
+        state.ring_bytes = 0;
+        state.since = revision;
+        state.epoch += 1;
+        self.revision.store(revision, Ordering::Release);
+        state.waiting.values().for_each(|waiting| waiting.notify_waiters());
+    }
+
+    /// Applies changes in revision order: whether each is a deletion, and the key with its value.
+    pub fn apply<'a>(&self, changes: impl Iterator<Item = (bool, &'a KeyValue)>) {
+        let mut state = self.state.write();
+        let mut touched: Vec<Arc<Object>> = Vec::new();
+        let mut last = 0;
+        for (deleted, item) in changes {
+            last = item.mod_revision;
+            let Some(event) = self.event(&mut state, deleted, item) else { continue };
+            touched.push(event.object.clone());
+            state.remember(Arc::new(event));
+        }
+        if last > 0 {
+            self.revision.store(last, Ordering::Release);
+        }
+        state.wake(&touched);
+    }
+
+    /// Nothing of this resource changed up to `revision`.
+    pub fn progress(&self, revision: Revision) {
+        self.revision.fetch_max(revision, Ordering::AcqRel);
+    }
+
+    fn event(&self, state: &mut State, deleted: bool, item: &KeyValue) -> Option<CachedEvent> {
+        let revision = item.mod_revision;
+        let (change, object, previous) = if deleted {
+            let previous = state.items.remove(&item.key)?;
+            (Change::Deleted, previous.object.clone(), Some(previous))
+        } else {
+            let entry = self.entry(item)?;
+            let object = entry.object.clone();
+            let previous = state.items.insert(item.key.clone(), entry);
+            (if previous.is_some() { Change::Modified } else { Change::Added }, object, previous)
+        };
+        Some(CachedEvent { change, key: item.key.clone(), object, previous, revision, protobuf: OnceLock::new() })
+    }
+
+    /// The object in a stored value: the one that the writer passed along, or parsed.
+    fn entry(&self, item: &KeyValue) -> Option<Entry> {
+        let noted = item.note.clone().and_then(|note| note.downcast::<Object>().ok());
+        let object = match noted {
+            Some(object) => object,
+            None => match Object::parse(&item.value, self.kind) {
+                Ok(object) => Arc::new(object),
+                Err(error) => {
+                    tracing::error!(key = %item.key, %error, "a stored object cannot be read and is left out");
+                    return None;
+                }
+            },
+        };
+        Some(Entry { object, revision: item.mod_revision })
+    }
+
+    /// The events of a scope between two revisions as they go out, written once for all watchers that are there.
+    pub fn written(&self, namespace: &str, after: Revision, to: Revision, write: impl FnOnce() -> Bytes) -> Bytes {
+        let mut shared = self.shared.lock();
+        let found =
+            shared.iter().find(|lines| lines.to == to && lines.after == after && *lines.namespace == *namespace);
+        if let Some(lines) = found {
+            return lines.bytes.clone();
+        }
+        let bytes = write();
+        if shared.len() >= SHARED_MAX {
+            shared.pop_front();
+        }
+        shared.push_back(SharedLines { namespace: namespace.into(), after, to, bytes: bytes.clone() });
+        bytes
+    }
+
+    /// A watch on changes after `after`, of one namespace (or all, if empty).
+    pub fn subscribe(self: &Arc<Self>, namespace: &str, after: Revision) -> Result<Subscription, Gone> {
+        let mut state = self.state.write();
+        if after < state.since {
+            return Err(Gone { requested: after, oldest: state.since });
+        }
+        let waiting = state.waiting.entry(namespace.into()).or_default().clone();
+        Ok(Subscription {
+            resource: self.clone(),
+            namespace: namespace.into(),
+            waiting,
+            cursor: after,
+            epoch: state.epoch,
+        })
+    }
+}
+
+impl State {
+    /// The events after a revision.
+    fn after(&self, revision: Revision) -> Vec<Arc<CachedEvent>> {
+        let start = self.ring.partition_point(|event| event.revision <= revision);
+        self.ring.range(start..).cloned().collect()
+    }
+
+    fn remember(&mut self, event: Arc<CachedEvent>) {
+        self.ring_bytes += event.weight();
+        self.ring.push_back(event);
+        while self.ring.len() > RING_EVENTS_MAX || self.ring_bytes > RING_BYTES_MAX {
+            let Some(oldest) = self.ring.pop_front() else { return };
+            self.ring_bytes -= oldest.weight();
+            self.since = oldest.revision;
+        }
+    }
+
+    /// Wakes those who watch everything and those who watch a namespace that changed.
+    fn wake(&self, touched: &[Arc<Object>]) {
+        if self.waiting.is_empty() || touched.is_empty() {
+            return;
+        }
+        if let Some(all) = self.waiting.get("") {
+            all.notify_waiters();
+        }
+        let mut last = "";
+        for object in touched {
+            if object.namespace != last {
+                last = &object.namespace;
+                if let Some(waiting) = self.waiting.get(last) {
+                    waiting.notify_waiters();
+                }
+            }
+        }
+    }
+}
+
+impl CachedEvent {
+    /// What the ring keeps alive because of this event.
+    fn weight(&self) -> usize {
+        self.previous.as_ref().map_or(0, |entry| entry.object.size()) + 256
+    }
+}
+
+/// A cursor into the resource's events.
+pub struct Subscription {
+    resource: Arc<Resource>,
+    namespace: Box<str>,
+    waiting: Arc<Notify>,
+    cursor: Revision,
+    epoch: u64,
+}
+
+impl Subscription {
+    /// The next events, at least one, at most `max`; waits for them.
+    pub async fn next(&mut self, max: usize) -> Result<Vec<Arc<CachedEvent>>, Gone> {
+        loop {
+            let waiting = self.waiting.clone();
+            let notified = waiting.notified();
+            let events = self.take(max)?;
+            if !events.is_empty() {
+                return Ok(events);
+            }
+            notified.await;
+        }
+    }
+
+    /// The events that are there now, at most `max`. Moves the cursor behind them.
+    pub fn take(&mut self, max: usize) -> Result<Vec<Arc<CachedEvent>>, Gone> {
+        let state = self.resource.state.read();
+        if self.cursor < state.since || self.epoch != state.epoch {
+            return Err(Gone { requested: self.cursor, oldest: state.since });
+        }
+        let start = state.ring.partition_point(|event| event.revision <= self.cursor);
+        let events: Vec<_> = state.ring.range(start..).take(max).cloned().collect();
+        match events.last() {
+            Some(last) => self.cursor = last.revision,
+            None => self.cursor = self.cursor.max(self.resource.revision.load(Ordering::Acquire)),
+        }
+        Ok(events)
+    }
+
+    /// Gives back events after this revision, to be taken again.
+    pub fn rewind(&mut self, revision: Revision) {
+        self.cursor = self.cursor.min(revision);
+    }
+
+    /// Everything up to this revision has been taken.
+    pub fn cursor(&self) -> Revision {
+        self.cursor
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut state = self.resource.state.write();
+        // The map's own reference and ours: nobody else waits for this namespace.
+        if Arc::strong_count(&self.waiting) == 2 {
+            state.waiting.remove(&self.namespace);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Reading what a client sends: JSON, YAML or protobuf, into a raw tree or straight into a kind's form.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use rkube_machinery::decode::{self, Decoded};
+use rkube_machinery::{Status, Type, Value, json, protobuf, yaml};
+
+use super::{JSON, PROTOBUF, YAML};
+
+/// No request's body may be larger.
+pub const BODY_MAX: usize = 3 * 1024 * 1024;
+
+/// A client that does not finish its body in this time is sent away.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+impl Format {
+    /// The format of a `Content-Type`; JSON where there is none.
+    pub fn of(content_type: &str) -> Result<Format, Status> {
+        match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+            "" | JSON => Ok(Format::Json),
+            YAML => Ok(Format::Yaml),
+            PROTOBUF => Ok(Format::Protobuf),
+            _ => Err(Status::unsupported_media_type(format!(
+                "the body of the request was in an unknown format - accepted media types include: {JSON}, {YAML}, {PROTOBUF}"
+            ))),
+        }
+    }
+
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Format::Json => JSON,
+            Format::Yaml => YAML,
+            Format::Protobuf => PROTOBUF,
+        }
+    }
+}
+
+/// Reads a body of at most [`BODY_MAX`] bytes.
+pub async fn read_body<B>(body: B) -> Result<Bytes, Status>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let reading = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_MAX).collect()).await;
+    let Ok(read) = reading else {
+        return Err(Status::timeout("request did not complete within the allotted timeout", 0));
+    };
+    match read {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            Err(Status::request_too_large(format!("limit is {BODY_MAX}")))
+        }
+        Err(error) => Err(Status::bad_request(format!("the body of the request could not be read: {error}"))),
+    }
+}
+
+/// A body with its type named, before it is decoded into that type.
+pub struct Input {
+    pub api_version: String,
+    pub kind: String,
+    payload: Payload,
+    /// What strict reading objects to in the text itself.
+    strict: Option<String>,
+}
+
+enum Payload {
+    Tree(Value),
+    Message(Bytes),
+}
+
+impl Input {
+    pub fn parse(format: Format, body: &Bytes) -> Result<Input, String> {
+        let mut strict = None;
+        let tree = match format {
+            Format::Json => json::parse(body).map_err(|error| error.to_string())?,
+            Format::Yaml => {
+                let document = yaml::parse_document(body).map_err(|error| error.to_string())?;
+                if weight(&document.value) > BODY_MAX {
+                    return Err("yaml: document contains excessive aliasing".to_owned());
+                }
+                strict = document.strict;
+                document.value
+            }
+            Format::Protobuf => {
+                let envelope = protobuf::decode(body).map_err(|error| error.to_string())?;
+                return Ok(Input {
+                    api_version: envelope.api_version.to_string(),
+                    kind: envelope.kind.to_string(),
+                    payload: Payload::Message(body.slice_ref(envelope.raw)),
+                    strict: None,
+                });
+            }
+        };
+        let (api_version, kind) = decode::type_meta(&tree).map_err(|error| error.to_string())?;
+        Ok(Input { api_version: api_version.to_string(), kind: kind.to_string(), payload: Payload::Tree(tree), strict })
+    }
+
+    /// The body as an object of this type: canonical, with what strict reading would object to.
+    pub fn decode(self, schema: &'static Type) -> Result<Decoded, String> {
+        let mut tree = match self.payload {
+            Payload::Tree(tree) => tree,
+            Payload::Message(bytes) => protobuf::decode_message(&bytes, schema).map_err(|error| error.to_string())?,
+        };
+        if schema.type_meta {
+            if !self.kind.is_empty() {
+                tree.set("kind", self.kind);
+            }
+            if !self.api_version.is_empty() {
+                tree.set("apiVersion", self.api_version);
+            }
+        }
+        let mut decoded = decode::decode(tree, schema).map_err(|error| error.to_string())?;
+        if let Some(complaint) = self.strict {
+            decoded.strict.insert(0, complaint);
+        }
+        Ok(decoded)
+    }
+}
+
+/// About how many bytes a tree takes when it is written: aliases in YAML make small texts large.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| weight(item) + 1).sum(),
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + weight(value) + 4).sum(),
+        _ => 4,
+    }
+}

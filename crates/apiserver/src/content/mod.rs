@@ -1,0 +1,17 @@
+//! Content: which form a client wants, reading what it sends, and writing what it gets.
+
+mod body;
+mod input;
+mod negotiate;
+mod output;
+mod table;
+
+pub use body::Body;
+pub use input::{Format, Input, read_body};
+pub use negotiate::{Accept, Transform, accept, discovery_accept};
+pub use output::{Answer, PARTIAL, body_answer, bytes_answer, compress, object_answer, status_answer, value_answer};
+pub use table::{partial_metadata, table_for};
+
+pub const JSON: &str = "application/json";
+pub const YAML: &str = "application/yaml";
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";

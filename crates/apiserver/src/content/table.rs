@@ -1,0 +1,98 @@
+//! Objects as rows of a table, and as their metadata alone.
+
+use rkube_kinds::Column;
+use rkube_machinery::object;
+use rkube_machinery::value::{Map, Text, Value};
+
+use crate::resources::Served;
+
+/// A `Table` of these objects. `list` is the list's metadata, null for a single object. `include`: what each row
+/// carries of its object (`None`, `Metadata`, `Object`; empty means `Metadata`).
+pub fn table_for(
+    served: &Served,
+    version: &str,
+    objects: &[Value],
+    include: &str,
+    now: i64,
+    list: &Value,
+    headers: bool,
+) -> Value {
+    let columns = columns_of(served);
+    let rows: Vec<Value> = objects
+        .iter()
+        .map(|object| {
+            let cells: Vec<Value> = columns.iter().map(|column| (column.cell)(object, now)).collect();
+            let mut row = vec![(Text::new_static("cells"), Value::Array(cells))];
+            match include {
+                "None" => {}
+                "Object" => row.push((Text::new_static("object"), object.clone())),
+                _ => row.push((Text::new_static("object"), partial_metadata(object, version))),
+            }
+            Value::Object(Map::in_order(row))
+        })
+        .collect();
+    let metadata = match (list, objects) {
+        (Value::Null, [object]) => object! { "resourceVersion": object.get("metadata").str("resourceVersion") },
+        (Value::Null, _) => Value::object(),
+        (list, _) => list.clone(),
+    };
+    let definitions = if headers { columns.iter().map(definition).collect() } else { Vec::new() };
+    object! {
+        "kind": "Table",
+        "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": metadata,
+        "columnDefinitions": if headers { Value::Array(definitions) } else { Value::Null },
+        "rows": rows,
+    }
+}
+
+fn definition(column: &Column) -> Value {
+    object! {
+        "name": column.name,
+        "type": column.kind,
+        "format": column.format,
+        "description": words(column.description),
+        "priority": column.priority,
+    }
+}
+
+/// The description, or what the API's documentation says of the field that it names.
+fn words(description: &'static str) -> String {
+    let Some((type_name, field)) = description.strip_prefix("doc:").and_then(|place| place.split_once(' ')) else {
+        return description.to_owned();
+    };
+    rkube_openapi::field_description(type_name, field)
+}
+
+fn columns_of(served: &Served) -> &'static [Column] {
+    if served.kind.columns.is_empty() { DEFAULT_COLUMNS } else { served.kind.columns }
+}
+
+/// What kinds without columns of their own show.
+const DEFAULT_COLUMNS: &[Column] = &[
+    Column {
+        name: "Name",
+        kind: "string",
+        format: "name",
+        description: "doc:io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta name",
+        priority: 0,
+        cell: |object, _| object.get("metadata").get("name").clone(),
+    },
+    Column {
+        name: "Created At",
+        kind: "date",
+        format: "",
+        description: "doc:io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta creationTimestamp",
+        priority: 0,
+        cell: |object, _| object.get("metadata").get("creationTimestamp").clone(),
+    },
+];
+
+/// The object's metadata as a `PartialObjectMetadata`.
+pub fn partial_metadata(object: &Value, version: &str) -> Value {
+    object! {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": object.get("metadata").clone(),
+    }
+}

@@ -1,0 +1,225 @@
+//! Discovery: which groups, versions and resources are served, in the old form and the aggregated one.
+
+use rkube_kinds::{Kind, Scope, Subresource};
+use rkube_machinery::{Value, object};
+
+use crate::resources::Resources;
+
+/// Group versions in the order in which clients should prefer them: the core first, then by name.
+fn groups(resources: &Resources) -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut groups: Vec<(&'static str, Vec<&'static str>)> = Vec::new();
+    for served in resources.all() {
+        let kind = served.kind;
+        match groups.iter_mut().find(|group| group.0 == kind.group) {
+            Some(group) if group.1.contains(&kind.version) => {}
+            Some(group) => group.1.push(kind.version),
+            None => groups.push((kind.group, vec![kind.version])),
+        }
+    }
+    for group in &mut groups {
+        group.1.sort_by_key(|version| std::cmp::Reverse(rank(version)));
+    }
+    groups
+}
+
+/// v2 before v1 before v1beta2 before v1beta1 before v1alpha1.
+fn rank(version: &str) -> (u32, u32, u32) {
+    let number = |text: &str| text.parse().unwrap_or(0);
+    let rest = version.trim_start_matches('v');
+    if let Some((major, minor)) = rest.split_once("beta") {
+        return (1, number(major), number(minor));
+    }
+    if let Some((major, minor)) = rest.split_once("alpha") {
+        return (0, number(major), number(minor));
+    }
+    (2, number(rest), 0)
+}
+
+/// `/api`.
+pub fn api_versions(host: &str) -> Value {
+    let addresses = vec![object! { "clientCIDR": "0.0.0.0/0", "serverAddress": host }];
+    object! { "kind": "APIVersions", "versions": vec![Value::from("v1")], "serverAddressByClientCIDRs": addresses }
+}
+
+/// `/apis`.
+pub fn group_list(resources: &Resources) -> Value {
+    let groups: Vec<Value> = groups(resources)
+        .iter()
+        .filter(|group| !group.0.is_empty())
+        .map(|(name, versions)| group(name, versions))
+        .collect();
+    object! { "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }
+}
+
+/// `/apis/<group>`.
+pub fn group_page(resources: &Resources, name: &str) -> Option<Value> {
+    let groups = groups(resources);
+    let (name, versions) = groups.iter().find(|group| group.0 == name && !name.is_empty())?;
+    let page = group(name, versions);
+    let mut out = object! { "kind": "APIGroup", "apiVersion": "v1" };
+    for (key, value) in page.as_map().iter() {
+        out.set(key, value.clone());
+    }
+    Some(out)
+}
+
+fn group(name: &str, versions: &[&str]) -> Value {
+    let version = |version: &&str| object! { "groupVersion": format!("{name}/{version}"), "version": *version };
+    let all: Vec<Value> = versions.iter().map(version).collect();
+    object! { "name": name, "versions": all.clone(), "preferredVersion": all.first().cloned().unwrap_or_default() }
+}
+
+/// `/api/v1` and `/apis/<group>/<version>`.
+pub fn resource_list(resources: &Resources, group: &str, version: &str) -> Option<Value> {
+    if !resources.has_group_version(group, version) {
+        return None;
+    }
+    let mut listed = Vec::new();
+    for served in resources.all().iter().filter(|served| served.kind.group == group && served.kind.version == version) {
+        listed.push(resource(served.kind));
+        listed.extend(served.kind.subresources.iter().map(|part| subresource(served.kind, part)));
+    }
+    listed.sort_by(|left, right| left.str("name").cmp(right.str("name")));
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    Some(object! { "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": listed })
+}
+
+fn resource(kind: &Kind) -> Value {
+    let mut entry = object! {
+        "name": kind.resource,
+        "singularName": kind.singular,
+        "namespaced": kind.is_namespaced(),
+        "kind": kind.kind,
+        "verbs": texts(kind.verbs),
+    };
+    if !kind.short_names.is_empty() {
+        entry.set("shortNames", texts(kind.short_names));
+    }
+    if !kind.categories.is_empty() {
+        entry.set("categories", texts(kind.categories));
+    }
+    if !kind.storage_prefix.is_empty() {
+        entry.set("storageVersionHash", storage_hash(kind));
+    }
+    entry
+}
+
+fn subresource(kind: &Kind, part: &Subresource) -> Value {
+    let mut entry = object! {
+        "name": format!("{}/{}", kind.resource, part.name),
+        "singularName": "",
+        "namespaced": kind.is_namespaced(),
+    };
+    if let Some((group, version)) = part.group_version {
+        entry.set("group", group);
+        entry.set("version", version);
+    }
+    entry.set("kind", part.kind.unwrap_or(kind.kind));
+    entry.set("verbs", texts(part.verbs));
+    entry
+}
+
+/// A stable mark of the form in which a kind is stored: the same for all versions that share a storage.
+fn storage_hash(kind: &Kind) -> String {
+    use base64::Engine as _;
+    let candidates = rkube_kinds::ALL.iter().copied();
+    let stored = |other: &&Kind| other.storage_prefix == kind.storage_prefix && other.conversion.is_none();
+    let kind = candidates.into_iter().find(stored).unwrap_or(kind);
+    let text = format!("{}/{}/{}", kind.group, kind.version, kind.kind);
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    base64::engine::general_purpose::STANDARD.encode(&digest.as_ref()[..8])
+}
+
+fn texts(texts: &[&str]) -> Value {
+    Value::Array(texts.iter().map(|text| Value::from(*text)).collect())
+}
+
+/// The aggregated document for `/api` (the core) or `/apis` (all others).
+pub fn aggregated(resources: &Resources, core: bool, api: &str) -> Value {
+    let items: Vec<Value> = groups(resources)
+        .iter()
+        .filter(|group| group.0.is_empty() == core)
+        .map(|(name, versions)| {
+            let versions: Vec<Value> =
+                versions.iter().map(|version| aggregated_version(resources, name, version)).collect();
+            let mut metadata = Value::object();
+            if !name.is_empty() {
+                metadata.set("name", *name);
+            }
+            metadata.set("creationTimestamp", Value::Null);
+            object! { "metadata": metadata, "versions": versions }
+        })
+        .collect();
+    object! {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": format!("apidiscovery.k8s.io/{api}"),
+        "metadata": Value::object(),
+        "items": items,
+    }
+}
+
+fn aggregated_version(resources: &Resources, group: &str, version: &str) -> Value {
+    let mut listed: Vec<Value> = resources
+        .all()
+        .iter()
+        .filter(|served| served.kind.group == group && served.kind.version == version)
+        .map(|served| aggregated_resource(served.kind))
+        .collect();
+    listed.sort_by(|left, right| left.str("resource").cmp(right.str("resource")));
+    object! { "version": version, "resources": listed, "freshness": "Current" }
+}
+
+fn aggregated_resource(kind: &Kind) -> Value {
+    let response =
+        |group: &str, version: &str, name: &str| object! { "group": group, "version": version, "kind": name };
+    let mut entry = object! {
+        "resource": kind.resource,
+        "responseKind": response(kind.group, kind.version, kind.kind),
+        "scope": match kind.scope { Scope::Namespaced => "Namespaced", Scope::Cluster => "Cluster" },
+        "singularResource": kind.singular,
+        "verbs": texts(kind.verbs),
+    };
+    if !kind.short_names.is_empty() {
+        entry.set("shortNames", texts(kind.short_names));
+    }
+    if !kind.categories.is_empty() {
+        entry.set("categories", texts(kind.categories));
+    }
+    if !kind.subresources.is_empty() {
+        let mut parts: Vec<&Subresource> = kind.subresources.iter().collect();
+        parts.sort_by_key(|part| part.name);
+        let parts: Vec<Value> = parts
+            .into_iter()
+            .map(|part| {
+                let (group, version) = part.group_version.unwrap_or((kind.group, kind.version));
+                object! {
+                    "subresource": part.name,
+                    "responseKind": response(group, version, part.kind.unwrap_or(kind.kind)),
+                    "verbs": texts(part.verbs),
+                }
+            })
+            .collect();
+        entry.set("subresources", parts);
+    }
+    entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storage_hashes_are_those_that_clients_know() {
+        let of = |group, version, resource| storage_hash(rkube_kinds::find(group, version, resource).unwrap());
+        assert_eq!(of("", "v1", "pods"), "xPOwRZ+Yhw8=");
+        assert_eq!(of("batch", "v1", "jobs"), "mudhfqk/qZY=");
+        assert_eq!(of("autoscaling", "v1", "horizontalpodautoscalers"), "qwQve8ut294=");
+    }
+
+    #[test]
+    fn versions_are_ranked_as_clients_expect() {
+        let mut versions = ["v1alpha1", "v1beta2", "v1", "v2", "v1beta1"];
+        versions.sort_by_key(|version| std::cmp::Reverse(rank(version)));
+        assert_eq!(versions, ["v2", "v1", "v1beta2", "v1beta1", "v1alpha1"]);
+    }
+}

@@ -1,0 +1,44 @@
+//! Feature gates: what can be turned on and off. A gate is a field and a line in [`Features::set`].
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// `sendInitialEvents`: a watch that begins with the list.
+    pub watch_list: bool,
+    /// gzip for large answers.
+    pub response_compression: bool,
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        Features { watch_list: true, response_compression: true }
+    }
+}
+
+impl Features {
+    /// The names of all gates, as `--feature-gates` takes them.
+    pub const NAMES: [&'static str; 2] = ["APIResponseCompression", "WatchList"];
+
+    /// Turns a gate on or off; false where there is no such gate.
+    #[must_use]
+    pub fn set(&mut self, name: &str, on: bool) -> bool {
+        match name {
+            "APIResponseCompression" => self.response_compression = on,
+            "WatchList" => self.watch_list = on,
+            _ => return false,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_a_gate() {
+        let mut features = Features::default();
+        assert!(Features::NAMES.iter().all(|name| features.set(name, false)));
+        assert!(!features.watch_list && !features.response_compression);
+        assert!(!features.set("Nothing", true));
+    }
+}

@@ -1,0 +1,33 @@
+//! The API server: the road of a request, from a client's bytes to the store and back to every watcher.
+//!
+//! The modules in the order in which a request meets them: [`serve`] (TLS, HTTP), [`road`], [`request`], [`authn`],
+//! [`authz`], [`content`], [`registry`], [`admission`], [`cache`] over the store. Beside the road: [`discovery`],
+//! [`openapi`], [`health`], [`metrics`]. In the process, components call [`ApiServer::handle`] without a socket, on
+//! the same road.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod admission;
+mod allocation;
+pub mod authn;
+mod authz;
+mod bootstrap;
+mod cache;
+mod content;
+mod discovery;
+mod features;
+mod health;
+mod metrics;
+mod openapi;
+mod registry;
+mod request;
+mod resources;
+mod road;
+pub mod serve;
+mod server;
+mod version;
+
+pub use content::Body;
+pub use features::Features;
+pub use request::{User, UserRef};
+pub use server::{ApiServer, Config, Error};

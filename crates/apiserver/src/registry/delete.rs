@@ -1,0 +1,323 @@
+//! `delete` and `deletecollection`: at once, gracefully, or when the last finalizer is gone.
+
+use bytes::Bytes;
+use http::StatusCode;
+use rkube_machinery::{Status, TypeRef, Value, time};
+use rkube_store::{self as store, Expect};
+
+use super::list::Filter;
+use super::{Call, store_error};
+use crate::admission::{Attributes, Operation};
+use crate::cache::Entry;
+use crate::content::{Answer, Format, Input, object_answer, status_answer};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+const ATTEMPTS_MAX: usize = 64;
+
+/// What a deletion must find.
+#[derive(Clone, Debug, Default)]
+pub struct Preconditions {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl Preconditions {
+    /// Those of a `DeleteOptions`.
+    pub fn of(options: &Value) -> Preconditions {
+        let wanted = options.get("preconditions");
+        let text = |key: &str| wanted.has(key).then(|| wanted.str(key).to_owned());
+        Preconditions { uid: text("uid"), resource_version: text("resourceVersion") }
+    }
+
+    /// The object may not have changed since it had this version, unless the client named one itself.
+    pub fn require_version(&mut self, version: &str) {
+        self.resource_version.get_or_insert_with(|| version.to_owned());
+    }
+
+    /// We changed the object ourselves.
+    pub fn moved_to(&mut self, revision: u64) {
+        if let Some(version) = &mut self.resource_version {
+            *version = revision.to_string();
+        }
+    }
+
+    pub fn check(&self, call: &Call<'_>, name: &str, object: &Value) -> Result<(), Status> {
+        call.check_preconditions(name, self, object)
+    }
+}
+
+/// What became of the object.
+enum Outcome {
+    /// It is gone; this is what it was.
+    Gone(Entry),
+    /// It is marked and will go.
+    Marked(Entry),
+}
+
+/// What to do about an object that is to be deleted.
+enum Plan {
+    Remove,
+    Mark(Value),
+    /// Written as marked, then removed: those who watch see both.
+    MarkAndRemove(Value),
+    /// It is on its way already.
+    Wait,
+}
+
+impl Call<'_> {
+    pub(super) async fn delete(&mut self, body: &Bytes) -> Result<Answer, Status> {
+        let preconditions = self.delete_options(body)?;
+        let name = self.info.name.clone();
+        let outcome = self.delete_one(&name, &preconditions).await?;
+        let returns_object = self.served.kind.rules.returns_deleted_object();
+        match outcome {
+            Outcome::Gone(entry) if !returns_object => {
+                let status = Status::deleted(&self.served.group_resource, &name, &entry.object.uid);
+                Ok(status_answer(&status, self.accept))
+            }
+            Outcome::Gone(entry) | Outcome::Marked(entry) => {
+                // A deletion that is not done yet, of an object whose deletion waits for others.
+                Ok(object_answer(
+                    StatusCode::OK,
+                    self.served,
+                    self.accept,
+                    &self.options.include_object,
+                    self.now(),
+                    &entry,
+                ))
+            }
+        }
+    }
+
+    pub(super) async fn delete_collection(&mut self, body: &Bytes) -> Result<Answer, Status> {
+        let preconditions = self.delete_options(body)?;
+        self.options.check_list(self.server.features.watch_list)?;
+        let filter = Filter::new(self)?;
+        self.wait_for_version().await?;
+        let (items, revision) = self.served.stored().snapshot();
+        let chosen: Vec<Entry> = filter.range(self, &items, "").map(|(_, entry)| entry.clone()).collect();
+        for entry in &chosen {
+            let name = entry.object.name.clone();
+            match self.delete_one(&name, &preconditions).await {
+                Ok(_) => {}
+                Err(status) if status.code == 404 => {}
+                Err(status) => return Err(status),
+            }
+        }
+        self.list_answer(chosen, revision, String::new(), None)
+    }
+
+    /// The options, from the body if there is one, checked.
+    fn delete_options(&mut self, body: &Bytes) -> Result<Preconditions, Status> {
+        let mut preconditions = Preconditions::default();
+        if !body.is_empty() {
+            let format = Format::of(self.content_type)?;
+            let schema = TypeRef::find("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions").map(TypeRef::get);
+            let schema = schema.ok_or_else(|| Status::internal("DeleteOptions is not in the schema table"))?;
+            let parsed = Input::parse(format, body).map_err(|error| match format {
+                Format::Json => format!("couldn't get version/kind; json parse error: {error}"),
+                Format::Yaml | Format::Protobuf => error,
+            });
+            let decoded = parsed.and_then(|input| {
+                if !matches!(input.kind.as_str(), "" | "DeleteOptions") {
+                    return Err(format!("decoded object cannot be converted to DeleteOptions: {}", input.kind));
+                }
+                input.decode(schema)
+            });
+            let options = decoded.map_err(Status::bad_request)?.value;
+            preconditions = Preconditions::of(&options);
+            self.options.take_delete_body(&options);
+        }
+        self.options.check_delete()?;
+        Ok(preconditions)
+    }
+
+    /// Deletes the object of this name.
+    pub(super) async fn delete_named(&mut self, name: &str, preconditions: &Preconditions) -> Result<(), Status> {
+        self.delete_one(name, preconditions).await.map(|_| ())
+    }
+
+    async fn delete_one(&mut self, name: &str, preconditions: &Preconditions) -> Result<Outcome, Status> {
+        let key = self.key(name);
+        let mut current = self.served.stored().get(&key);
+        for attempt in 0..ATTEMPTS_MAX {
+            if attempt > 0 || (current.is_none() && self.server.cache_may_lag) {
+                current = self.fresh(&key).await?;
+            }
+            let Some(entry) = &current else { return Err(Status::not_found(&self.served.group_resource, name)) };
+            let mut old = entry.object.value(entry.revision);
+            self.check_preconditions(name, preconditions, &old)?;
+            let server = self.server;
+            let mut attributes = Attributes::new(self, Operation::Delete);
+            attributes.name = name.to_owned();
+            server.admission.validate(&mut attributes, None, Some(&old)).await?;
+            self.warnings.append(&mut attributes.warnings);
+            match self.plan(&mut old) {
+                Plan::Wait => return Ok(Outcome::Marked(entry.clone())),
+                Plan::Remove if self.options.dry_run => return Ok(Outcome::Gone(entry.clone())),
+                Plan::Remove => {
+                    if let Some(outcome) = self.remove(&key, entry).await? {
+                        return Ok(outcome);
+                    }
+                }
+                Plan::MarkAndRemove(value) => {
+                    let object = std::sync::Arc::new(self.kept_form(&value));
+                    if self.options.dry_run {
+                        return Ok(Outcome::Gone(Entry { object, revision: entry.revision }));
+                    }
+                    let expect = Expect::Revision(entry.revision);
+                    if let Ok(marked) = self.store_object(key.clone(), object, expect).await?
+                        && let Some(outcome) = self.remove(&key, &marked).await?
+                    {
+                        return Ok(outcome);
+                    }
+                }
+                Plan::Mark(value) => {
+                    if self.options.dry_run {
+                        let object = std::sync::Arc::new(self.kept_form(&value));
+                        return Ok(Outcome::Marked(Entry { object, revision: entry.revision }));
+                    }
+                    let expect = Expect::Revision(entry.revision);
+                    if let Ok(marked) = self.store(key.clone(), value, expect).await? {
+                        return Ok(Outcome::Marked(marked));
+                    }
+                }
+            }
+        }
+        Err(Status::modified(&self.served.group_resource, name))
+    }
+
+    async fn remove(&self, key: &str, entry: &Entry) -> Result<Option<Outcome>, Status> {
+        let write =
+            store::Write { key: key.into(), expect: Expect::Revision(entry.revision), change: store::Change::Delete };
+        match self.server.store.write(write).await {
+            Ok(revision) => {
+                self.server.allocation.release(self.served, &entry.object.value(entry.revision));
+                Ok(Some(Outcome::Gone(Entry { object: entry.object.clone(), revision })))
+            }
+            Err(store::Error::Conflict { .. }) => Ok(None),
+            Err(error) => Err(store_error(error)),
+        }
+    }
+
+    fn check_preconditions(&self, name: &str, wanted: &Preconditions, old: &Value) -> Result<(), Status> {
+        let metadata = old.get("metadata");
+        let conflict = |why: String| {
+            let kind = rkube_machinery::GroupResource::new(self.served.kind.group, self.served.kind.kind);
+            Err(Status::conflict(&kind, name, why))
+        };
+        if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != metadata.str("uid")) {
+            return conflict(format!(
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+                metadata.str("uid")
+            ));
+        }
+        if let Some(version) =
+            wanted.resource_version.as_deref().filter(|version| *version != metadata.str("resourceVersion"))
+        {
+            return conflict(format!(
+                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
+                metadata.str("resourceVersion")
+            ));
+        }
+        Ok(())
+    }
+
+    /// Decides from the object, its kind and the options. Works on the object in place where it is to be marked.
+    fn plan(&self, object: &mut Value) -> Plan {
+        let now = self.now();
+        let asked = self.options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        let rules = self.served.kind.rules;
+        let deleting = object.get("metadata").has("deletionTimestamp");
+        let mut graceful = false;
+        if deleting && rules.grace_period_seconds(object, asked).is_some() {
+            let current = object.get("metadata").int("deletionGracePeriodSeconds");
+            if current > 0 {
+                match asked {
+                    Some(period) if period < current => {
+                        shorten(object, period, current, now);
+                        graceful = true;
+                    }
+                    _ => return Plan::Wait,
+                }
+            }
+        } else if !deleting && let Some(seconds) = rules.grace_period_seconds(object, asked) {
+            mark(object, now, seconds);
+            graceful = true;
+        }
+        self.set_dependents_finalizers(object);
+        let held = !object.get("metadata").list("finalizers").is_empty() || rules.keep_until_finalized(object);
+        if held && !graceful {
+            if !deleting {
+                mark(object, now, 0);
+            }
+            rules.prepare_deletion(object);
+            return Plan::Mark(std::mem::take(object));
+        }
+        if !graceful {
+            return Plan::Remove;
+        }
+        let at_once = !held && object.get("metadata").int("deletionGracePeriodSeconds") == 0;
+        let object = std::mem::take(object);
+        if at_once { Plan::MarkAndRemove(object) } else { Plan::Mark(object) }
+    }
+
+    /// Adds or removes the finalizers by which the garbage collector knows what to do with dependents.
+    fn set_dependents_finalizers(&self, object: &mut Value) {
+        // Events are no part of garbage collection.
+        if self.served.kind.resource == "events" {
+            return;
+        }
+        let given = object.get("metadata").list("finalizers");
+        let has = |name: &str| given.iter().any(|finalizer| finalizer.as_str() == name);
+        let policy = self.options.propagation_policy.as_str();
+        let (orphan, foreground) = match (self.options.orphan_dependents, policy) {
+            (Some(orphan), _) => (orphan, false),
+            (None, "Orphan") => (true, false),
+            (None, "Foreground") => (false, true),
+            (None, "Background") => (false, false),
+            _ => {
+                let orphan = has(ORPHAN) || (!has(FOREGROUND) && self.served.kind.rules.orphans_dependents());
+                (orphan, has(FOREGROUND) && !has(ORPHAN))
+            }
+        };
+        let mut finalizers: Vec<Value> =
+            given.iter().filter(|finalizer| !matches!(finalizer.as_str(), ORPHAN | FOREGROUND)).cloned().collect();
+        if orphan {
+            finalizers.push(ORPHAN.into());
+        }
+        if foreground {
+            finalizers.push(FOREGROUND.into());
+        }
+        let metadata = object.object_mut("metadata");
+        if finalizers.is_empty() {
+            metadata.remove("finalizers");
+        } else if finalizers.len() != metadata.list("finalizers").len()
+            || !finalizers.iter().all(|finalizer| metadata.list("finalizers").contains(finalizer))
+        {
+            metadata.set("finalizers", finalizers);
+        }
+        rkube_machinery::decode::complete(object, self.served.stored_schema);
+    }
+}
+
+/// Sets the time of deletion, and counts it as a new generation.
+fn mark(object: &mut Value, now: i64, seconds: i64) {
+    let metadata = object.object_mut("metadata");
+    metadata.set("deletionTimestamp", time::format_seconds(now + seconds));
+    metadata.set("deletionGracePeriodSeconds", seconds);
+    if metadata.int("generation") > 0 {
+        metadata.set("generation", metadata.int("generation") + 1);
+    }
+}
+
+/// Brings an earlier deletion forward.
+fn shorten(object: &mut Value, period: i64, current: i64, now: i64) {
+    let metadata = object.object_mut("metadata");
+    let (planned, _) = time::parse(metadata.str("deletionTimestamp")).unwrap_or((now, 0));
+    let moved = planned - current + period;
+    let (when, period) = if moved < now { (now, period.min(1)) } else { (moved, period) };
+    metadata.set("deletionTimestamp", time::format_seconds(when));
+    metadata.set("deletionGracePeriodSeconds", period);
+}

@@ -1,0 +1,324 @@
+//! What happens to objects: one file per verb. Every write goes the same way, whoever asks:
+//! decode → default → mutate (admission) → prepare → validate → validate (admission) → store.
+
+pub mod change;
+mod create;
+mod delete;
+mod lease;
+mod list;
+mod metadata;
+mod read;
+mod review;
+mod subresource;
+mod update;
+mod watch;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use rkube_kinds::kind::{Part, Requester};
+use rkube_machinery::decode::Decoded;
+use rkube_machinery::{Status, Value};
+use rkube_store::{self as store, Expect};
+
+pub use delete::Preconditions;
+pub use lease::Leases;
+pub use metadata::{generate_name, uuid};
+
+use crate::cache::{Entry, Object};
+use crate::content::{Accept, Answer, Format, Input, object_answer};
+use crate::request::{FieldValidation, Options, RequestInfo, UserRef};
+use crate::resources::Served;
+use crate::server::ApiServer;
+
+/// One request on a resource.
+pub struct Call<'a> {
+    pub server: &'a ApiServer,
+    pub served: &'a Arc<Served>,
+    pub info: &'a RequestInfo,
+    pub options: Options,
+    pub accept: Accept,
+    pub user: &'a UserRef,
+    pub agent: &'a str,
+    pub content_type: &'a str,
+    pub part: Part,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+    /// Whether the body has lists or maps that are there and empty.
+    pub kept_empties: bool,
+}
+
+/// What a write left behind.
+pub struct Written {
+    pub entry: Entry,
+    pub created: bool,
+}
+
+impl Call<'_> {
+    /// Does what the request asks for.
+    pub async fn run(&mut self, body: Bytes) -> Result<Answer, Status> {
+        self.check_verb()?;
+        if let Part::Other(name) = self.part {
+            if self.is_connection(name) {
+                return Err(self.connect());
+            }
+            if name == "scale" {
+                return self.scale(&body).await;
+            }
+            if self.info.verb == "create" {
+                return self.create_subresource(name, &body).await;
+            }
+        }
+        match self.info.verb.as_ref() {
+            "get" => self.get().await,
+            "list" => self.list().await,
+            "watch" => self.watch().await,
+            "create" if self.served.cache.is_none() => self.review(&body),
+            "create" => self.create(&body).await.map(|written| self.answer(&written)),
+            "update" => self.update(&body).await.map(|written| self.answer(&written)),
+            "patch" => self.patch(&body).await.map(|written| self.answer(&written)),
+            "delete" => self.delete(&body).await,
+            "deletecollection" => self.delete_collection(&body).await,
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    fn check_verb(&self) -> Result<(), Status> {
+        let kind = self.served.kind;
+        let verb = self.info.verb.as_ref();
+        let allowed = match self.part {
+            Part::Main => kind.allows(verb),
+            Part::Status => {
+                kind.subresources.iter().any(|part| part.name == "status") && matches!(verb, "get" | "update" | "patch")
+            }
+            Part::Other(name) => kind.subresources.iter().any(|part| part.name == name && part.verbs.contains(&verb)),
+        };
+        let placed = match verb {
+            // A collection of a namespaced kind is made in a namespace.
+            "create" => {
+                self.info.name.is_empty() == (self.part == Part::Main)
+                    && kind.is_namespaced() != self.namespace().is_empty()
+            }
+            "update" | "patch" if self.info.name.is_empty() => false,
+            "get" | "update" | "patch" | "delete" => kind.is_namespaced() != self.namespace().is_empty(),
+            "deletecollection" => kind.is_namespaced() != self.namespace().is_empty(),
+            _ => true,
+        };
+        if allowed && placed { Ok(()) } else { Err(Status::method_not_allowed()) }
+    }
+
+    /// The namespace that the request is in; empty for kinds that have none.
+    pub fn namespace(&self) -> &str {
+        if self.served.kind.is_namespaced() || self.served.kind.resource != "namespaces" {
+            &self.info.namespace
+        } else {
+            ""
+        }
+    }
+
+    pub fn key(&self, name: &str) -> String {
+        self.served.stored().key(if self.served.kind.is_namespaced() { &self.info.namespace } else { "" }, name)
+    }
+
+    /// Lets the kind write down who asked, where it keeps that.
+    fn stamp(&self, value: &mut Value, change: Option<(Part, &Value)>) {
+        let user = || review::user_info(self.user);
+        self.served.kind.rules.stamp(value, change, &Requester { user: &user, now: self.now() });
+    }
+
+    pub fn now(&self) -> i64 {
+        self.server.clock.now_seconds()
+    }
+
+    fn answer(&self, written: &Written) -> Answer {
+        let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+        object_answer(code, self.served, self.accept, &self.options.include_object, self.now(), &written.entry)
+    }
+
+    /// Who owns the fields that this request writes.
+    pub fn manager(&self) -> String {
+        if !self.options.field_manager.is_empty() {
+            return self.options.field_manager.clone();
+        }
+        // The user agent's first part, as far as it can be printed.
+        let agent = self.agent.split('/').next().unwrap_or_default();
+        agent.chars().filter(|letter| !letter.is_control()).take(128).collect()
+    }
+
+    /// The body as an object of the served type: checked, canonical, not yet defaulted.
+    pub fn decode(&mut self, format: Format, body: &Bytes) -> Result<Value, Status> {
+        let kind = self.served.kind;
+        let input = Input::parse(format, body).map_err(|error| unrecognized(kind.kind, format, &error, body))?;
+        let (group_kind_version, kind_name) = (input.api_version.clone(), input.kind.clone());
+        let expected = &self.served.api_version;
+        let version = group_kind_version.rsplit('/').next().unwrap_or_default().to_owned();
+        if !group_kind_version.is_empty() && group_kind_version != *expected && group_kind_version != "__internal" {
+            return Err(self.wrong_version(&group_kind_version, &kind_name));
+        }
+        if !kind_name.is_empty() && kind_name != kind.kind {
+            return Err(self.wrong_kind(&version, &kind_name));
+        }
+        let decoded =
+            input.decode(self.served.schema).map_err(|error| self.cannot_handle(kind.version, kind.kind, &error))?;
+        let mut value = self.take_strict(decoded)?;
+        value.set("kind", kind.kind);
+        value.set("apiVersion", expected.as_str());
+        Ok(value)
+    }
+
+    /// Applies the field validation that was asked for.
+    pub fn take_strict(&mut self, decoded: Decoded) -> Result<Value, Status> {
+        self.kept_empties |= decoded.kept_empties;
+        if decoded.strict.is_empty() {
+            return Ok(decoded.value);
+        }
+        match self.options.field_validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => self.warnings.extend(decoded.strict),
+            FieldValidation::Strict => {
+                let text = format!("strict decoding error: {}", decoded.strict.join(", "));
+                return Err(self.cannot_handle(self.served.kind.version, self.served.kind.kind, &text));
+            }
+        }
+        Ok(decoded.value)
+    }
+
+    fn cannot_handle(&self, version: &str, kind: &str, why: &str) -> Status {
+        Status::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {}: {why}",
+            self.served.kind.kind
+        ))
+    }
+
+    fn wrong_version(&self, api_version: &str, kind: &str) -> Status {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        let known = self
+            .server
+            .resources
+            .all()
+            .iter()
+            .any(|served| served.kind.group == group && served.kind.version == version && served.kind.kind == kind);
+        if known {
+            return Status::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({})",
+                self.served.api_version
+            ));
+        }
+        let why = format!(
+            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:31\""
+        );
+        self.cannot_handle(version, kind, &why)
+    }
+
+    fn wrong_kind(&self, version: &str, kind: &str) -> Status {
+        let expected = self.served.kind;
+        let known = self.server.resources.all().iter().any(|served| {
+            served.kind.kind == kind && served.kind.group == expected.group && served.kind.version == expected.version
+        });
+        if known {
+            let text = format!(
+                "{kind} in version \"{version}\" cannot be handled as a {}: converting (v1.{kind}) to (core.{}): unknown conversion",
+                expected.kind, expected.kind
+            );
+            return Status::bad_request(text);
+        }
+        let why = format!(
+            "no kind \"{kind}\" is registered for version \"{}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:31\"",
+            self.served.api_version
+        );
+        self.cannot_handle(version, kind, &why)
+    }
+
+    /// Writes an object (in the stored version) to the store and returns it as it is kept.
+    pub async fn store(&self, key: String, value: Value, expect: Expect) -> Result<Result<Entry, Conflict>, Status> {
+        let object = Arc::new(self.kept_form(&value));
+        self.store_object(key, object, expect).await
+    }
+
+    /// An object (in the stored version) as it is kept.
+    pub fn kept_form(&self, value: &Value) -> Object {
+        Object::new(value, self.served.stored().kind)
+    }
+
+    pub async fn store_object(
+        &self,
+        key: String,
+        object: Arc<Object>,
+        expect: Expect,
+    ) -> Result<Result<Entry, Conflict>, Status> {
+        if object.size() > VALUE_MAX {
+            return Err(Status::request_too_large("limit is 3145728"));
+        }
+        let lease = match self.served.kind.time_to_live_seconds {
+            Some(seconds) => {
+                Some(self.server.leases.current(&*self.server.store, seconds, self.now()).await.map_err(store_error)?)
+            }
+            None => None,
+        };
+        let change = store::Change::Put { value: object.stored(), lease, note: Some(object.clone()) };
+        match self.server.store.write(store::Write { key: key.into(), expect, change }).await {
+            Ok(revision) => Ok(Ok(Entry { object, revision })),
+            Err(store::Error::Conflict { .. }) => Ok(Err(Conflict)),
+            Err(error) => Err(store_error(error)),
+        }
+    }
+
+    /// The object as the store has it now, past any cache.
+    pub async fn fresh(&self, key: &str) -> Result<Option<Entry>, Status> {
+        let (found, _) = self.server.store.get(key).await.map_err(store_error)?;
+        let Some(item) = found else { return Ok(None) };
+        let object = Object::parse(&item.value, self.served.stored().kind)
+            .map_err(|error| Status::internal(format!("the stored object cannot be read: {error}")))?;
+        Ok(Some(Entry { object: Arc::new(object), revision: item.mod_revision }))
+    }
+}
+
+/// The body is not even a document.
+fn unrecognized(kind: &str, format: Format, why: &str, body: &[u8]) -> Status {
+    let prefix = match format {
+        Format::Json => "couldn't get version/kind; json parse error: ",
+        Format::Yaml | Format::Protobuf => "",
+    };
+    let shown = summarize(body);
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {prefix}{why} ({shown})"
+    ))
+}
+
+/// The first bytes of a body, as text where it looks like JSON.
+fn summarize(body: &[u8]) -> String {
+    const SHOWN_MAX: usize = 30;
+    if body.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let head = &body[..body.len().min(SHOWN_MAX)];
+    let text = match head[0] {
+        b'{' => String::from_utf8_lossy(head).into_owned(),
+        _ => head.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    if body.len() > SHOWN_MAX { format!("{text} ...") } else { text }
+}
+
+/// Objects may not be larger in the store than a request may be.
+const VALUE_MAX: usize = 3 * 1024 * 1024;
+
+/// Another write came first.
+#[derive(Debug)]
+pub struct Conflict;
+
+/// The store's errors as clients see them. Conflicts are handled where they arise.
+pub fn store_error(error: store::Error) -> Status {
+    match error {
+        store::Error::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
+        store::Error::Unavailable(_) => Status::service_unavailable(error.to_string()).with_retry_after(1),
+        other => Status::internal(other.to_string()),
+    }
+}
+
+pub fn cache_error(error: crate::cache::Error) -> Status {
+    match error {
+        crate::cache::Error::Store(error) => store_error(error),
+        crate::cache::Error::Behind { wanted, current } => Status::too_large_resource_version(wanted, current),
+    }
+}

@@ -1,0 +1,41 @@
+//! `get`.
+
+use http::StatusCode;
+use rkube_machinery::Status;
+
+use super::{Call, cache_error};
+use crate::cache::Entry;
+use crate::content::{Answer, object_answer};
+
+impl Call<'_> {
+    pub(super) async fn get(&mut self) -> Result<Answer, Status> {
+        self.wait_for_version().await?;
+        let entry = self.find()?;
+        Ok(object_answer(StatusCode::OK, self.served, self.accept, &self.options.include_object, self.now(), &entry))
+    }
+
+    /// The object as the cache has it.
+    pub(super) fn find(&self) -> Result<Entry, Status> {
+        let found = self.served.stored().get(&self.key(&self.info.name));
+        found.ok_or_else(|| Status::not_found(&self.served.group_resource, &self.info.name))
+    }
+
+    /// Waits until the cache is as new as the request's resource version wants: none means as new as the store.
+    pub(super) async fn wait_for_version(&self) -> Result<u64, Status> {
+        let cache = &self.server.cache;
+        match self.options.resource_version.as_deref() {
+            None => cache.fresh().await.map_err(cache_error),
+            Some(text) => {
+                let wanted = parse_version(text)?;
+                cache.reach(wanted).await.map_err(cache_error)?;
+                Ok(wanted)
+            }
+        }
+    }
+}
+
+pub fn parse_version(text: &str) -> Result<u64, Status> {
+    text.parse().map_err(|_| {
+        Status::bad_request(format!("invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"))
+    })
+}

@@ -1,0 +1,153 @@
+//! Kinds that are answered and forgotten: reviews. One function each and a line in [`Call::review`].
+
+use bytes::Bytes;
+use http::StatusCode;
+use rkube_machinery::value::{Map, Text};
+use rkube_machinery::{GroupResource, Status, Value, decode, managed, object, time};
+
+use super::{Call, metadata};
+use crate::authn::user_of_token;
+use crate::authz::authorize;
+use crate::content::{Answer, Format, value_answer};
+use crate::request::{RequestInfo, Target, User};
+
+impl Call<'_> {
+    pub(super) fn review(&mut self, body: &Bytes) -> Result<Answer, Status> {
+        self.options.check_write("CreateOptions", None)?;
+        let format = Format::of(self.content_type)?;
+        let mut value = self.decode(format, body)?;
+        let kind = self.served.kind;
+        kind.rules.default(&mut value);
+        let metadata = value.object_mut("metadata");
+        metadata::wipe(metadata);
+        metadata::place(metadata, if kind.is_namespaced() { &self.info.namespace } else { "" })?;
+        decode::complete(&mut value, self.served.schema);
+        let context = self.write_context();
+        managed::track_update(&Value::Null, &mut value, self.view(), &context.view(), self.reset_fields(), None);
+        let mut errors = rkube_machinery::field::Errors::new();
+        kind.rules.validate_create(&value, &mut errors);
+        if !errors.is_empty() {
+            return Err(Status::invalid(&GroupResource::new(kind.group, ""), "", &errors));
+        }
+        let status = match kind.resource {
+            "selfsubjectreviews" => {
+                let now = time::format_seconds(self.now());
+                value.object_mut("metadata").set("creationTimestamp", now);
+                object! { "userInfo": user_info(self.user) }
+            }
+            "tokenreviews" => self.token_review(value.get("spec"))?,
+            "subjectaccessreviews" => access(&subject(value.get("spec")), value.get("spec")),
+            "localsubjectaccessreviews" => {
+                self.check_local(value.get("spec"))?;
+                access(&subject(value.get("spec")), value.get("spec"))
+            }
+            "selfsubjectaccessreviews" => access(self.user, value.get("spec")),
+            "selfsubjectrulesreviews" => {
+                let status = rules(self.user, value.get("spec"))?;
+                // The answer does not repeat the question.
+                value.remove("metadata");
+                value.remove("spec");
+                status
+            }
+            _ => return Err(Status::method_not_allowed()),
+        };
+        value.set("status", status);
+        decode::complete(&mut value, self.served.schema);
+        Ok(value_answer(StatusCode::CREATED, self.accept, &value, Some(self.served.schema)))
+    }
+
+    /// Whose token this is.
+    fn token_review(&self, spec: &Value) -> Result<Value, Status> {
+        let token = spec.str("token");
+        if token.is_empty() {
+            return Err(Status::bad_request("token is required for TokenReview in authentication"));
+        }
+        let audiences: Vec<String> =
+            spec.list("audiences").iter().map(|audience| audience.as_str().to_owned()).collect();
+        Ok(match user_of_token(self.server, token, &audiences) {
+            Ok((user, matched)) => {
+                let mut status = object! { "authenticated": true, "user": user_info(&user) };
+                if !matched.is_empty() {
+                    status.set("audiences", Value::Array(matched.into_iter().map(Value::from).collect()));
+                }
+                status
+            }
+            Err(_) => object! { "error": "invalid bearer token" },
+        })
+    }
+
+    fn check_local(&self, spec: &Value) -> Result<(), Status> {
+        let namespace = spec.get("resourceAttributes").str("namespace");
+        if namespace != self.info.namespace {
+            return Err(Status::bad_request(format!(
+                "spec.resourceAttributes.namespace must match namespace: {}",
+                self.info.namespace
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The user that a review is about.
+fn subject(spec: &Value) -> User {
+    let texts = |list: &Value| list.items().iter().map(|text| Text::new(text.as_str())).collect::<Vec<_>>();
+    User {
+        name: spec.str("user").into(),
+        uid: spec.str("uid").into(),
+        groups: texts(spec.get("groups")),
+        extra: spec.map("extra").iter().map(|(key, values)| (key.clone(), texts(values))).collect(),
+    }
+}
+
+/// Whether the user may do what the attributes say.
+fn access(user: &User, spec: &Value) -> Value {
+    let resource = spec.get("resourceAttributes");
+    let path = spec.get("nonResourceAttributes");
+    let attributes = if resource.is_null() { path } else { resource };
+    let info = RequestInfo {
+        target: if resource.is_null() { Target::Path } else { Target::Resource },
+        verb: attributes.str("verb").to_owned().into(),
+        path: path.str("path").to_owned(),
+        group: resource.str("group").to_owned(),
+        version: resource.str("version").to_owned(),
+        namespace: resource.str("namespace").to_owned(),
+        resource: resource.str("resource").to_owned(),
+        subresource: resource.str("subresource").to_owned(),
+        name: resource.str("name").to_owned(),
+    };
+    object! { "allowed": authorize(user, &info).is_ok() }
+}
+
+/// What the user may do, as rules.
+fn rules(user: &User, spec: &Value) -> Result<Value, Status> {
+    if spec.str("namespace").is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
+    }
+    let list = |texts: &[&str]| Value::Array(texts.iter().map(|text| Value::from(*text)).collect());
+    let (resources, paths) = if user.is_in("system:masters") {
+        let everything = object! { "verbs": list(&["*"]), "apiGroups": list(&["*"]), "resources": list(&["*"]) };
+        (vec![everything], vec![object! { "verbs": list(&["*"]), "nonResourceURLs": list(&["*"]) }])
+    } else {
+        let self_review = object! {
+            "verbs": list(&["create"]), "apiGroups": list(&["authentication.k8s.io"]), "resources": list(&["selfsubjectreviews"]),
+        };
+        let public = list(&["/healthz", "/livez", "/readyz", "/version", "/version/"]);
+        (vec![self_review], vec![object! { "verbs": list(&["get"]), "nonResourceURLs": public }])
+    };
+    Ok(object! { "resourceRules": resources, "nonResourceRules": paths, "incomplete": false })
+}
+
+/// A user as reviews show it.
+pub fn user_info(user: &User) -> Value {
+    let texts = |texts: &[Text]| Value::Array(texts.iter().cloned().map(Value::from).collect());
+    let mut info = object! { "username": user.name.clone() };
+    if !user.uid.is_empty() {
+        info.set("uid", user.uid.clone());
+    }
+    info.set("groups", texts(&user.groups));
+    if !user.extra.is_empty() {
+        let extra = user.extra.iter().map(|(key, values)| (key.clone(), texts(values))).collect();
+        info.set("extra", Value::Object(Map::sorted(extra)));
+    }
+    info
+}

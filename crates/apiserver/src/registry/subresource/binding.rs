@@ -1,0 +1,92 @@
+//! `pods/binding`: a scheduler gives a pod its node.
+
+use bytes::Bytes;
+use rkube_machinery::field::{Errors, Path};
+use rkube_machinery::{GroupResource, Status, Value, object, time};
+
+use super::super::Call;
+use crate::content::Answer;
+
+impl Call<'_> {
+    pub(super) async fn bind(&mut self, body: &Bytes) -> Result<Answer, Status> {
+        let binding = self.decode_other(body, "io.k8s.api.core.v1.Binding", "v1", "Binding")?;
+        let metadata = binding.get("metadata");
+        let name = self.info.name.clone();
+        if metadata.str("name") != name {
+            return Err(Status::bad_request("name in URL does not match name in Binding object"));
+        }
+        check(&binding)?;
+        let key = self.key(&name);
+        let now = time::format_seconds(self.now());
+        self.edit(&key, |pod| {
+            self.check_bindable(&key, metadata, pod)?;
+            let node = binding.get("target").str("name");
+            pod.object_mut("spec").set("nodeName", node);
+            for map in ["annotations", "labels"] {
+                for (key, value) in metadata.map(map).iter() {
+                    pod.object_mut("metadata").object_mut(map).set(key, value.clone());
+                }
+            }
+            set_condition(pod, object! { "type": "PodScheduled", "status": "True" }, &now);
+            Ok(())
+        })
+        .await?;
+        Ok(self.done())
+    }
+
+    fn check_bindable(&self, key: &str, wanted: &Value, pod: &Value) -> Result<(), Status> {
+        let metadata = pod.get("metadata");
+        let name = metadata.str("name");
+        let refuse = |why: String| Status::conflict(&GroupResource::new("", "pods/binding"), name, why);
+        for (field, word) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+            let (asked, found) = (wanted.str(field), metadata.str(field));
+            if !asked.is_empty() && asked != found {
+                let why = format!(
+                    "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {word} in precondition: {asked}, {word} in object meta: {found}"
+                );
+                return Err(Status::conflict(&self.served.group_resource, name, why));
+            }
+        }
+        if metadata.has("deletionTimestamp") {
+            return Err(refuse(format!("pod {name} is being deleted, cannot be assigned to a host")));
+        }
+        let node = pod.get("spec").str("nodeName");
+        if !node.is_empty() {
+            return Err(refuse(format!("pod {name} is already assigned to node \"{node}\"")));
+        }
+        if !pod.get("spec").list("schedulingGates").is_empty() {
+            return Err(refuse(format!("pod {name} has non-empty .spec.schedulingGates")));
+        }
+        Ok(())
+    }
+}
+
+fn check(binding: &Value) -> Result<(), Status> {
+    let mut errors = Errors::new();
+    let target = binding.get("target");
+    let path = Path::new("target");
+    if !matches!(target.str("kind"), "" | "Node") {
+        errors.not_supported(path.child("kind"), target.str("kind"), &["Node", "<empty>"]);
+    }
+    if target.str("name").is_empty() {
+        errors.required(path.child("name"), "");
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    // Without a reason: Kubernetes answers so, too.
+    Err(Status { code: 500, message: errors.summary(), ..Status::default() })
+}
+
+/// Sets a condition by its type; the time of change moves only with the status.
+pub(super) fn set_condition(pod: &mut Value, mut condition: Value, now: &str) {
+    let conditions = pod.object_mut("status").array_mut("conditions");
+    let place = conditions.iter().position(|found| found.str("type") == condition.str("type"));
+    let unchanged = place.filter(|place| conditions[*place].str("status") == condition.str("status"));
+    let since = unchanged.map(|place| conditions[place].get("lastTransitionTime").clone());
+    condition.set("lastTransitionTime", since.unwrap_or_else(|| now.into()));
+    match place {
+        Some(place) => conditions[place] = condition,
+        None => conditions.push(condition),
+    }
+}

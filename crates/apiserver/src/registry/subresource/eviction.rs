@@ -1,0 +1,184 @@
+//! `pods/eviction`: a deletion that disruption budgets may refuse for now.
+
+use bytes::Bytes;
+use rkube_machinery::selector::labels::Selector;
+use rkube_machinery::status::Cause;
+use rkube_machinery::{Status, Value, decode, object, time};
+use rkube_store::Expect;
+
+use super::super::{Call, Preconditions};
+use super::binding::set_condition;
+use crate::cache::{Entry, Object};
+use crate::content::Answer;
+
+const ATTEMPTS_MAX: usize = 20;
+const RETRY_AFTER_SECONDS: u32 = 10;
+
+impl Call<'_> {
+    pub(super) async fn evict(&mut self, body: &Bytes) -> Result<Answer, Status> {
+        let eviction = self.decode_other(body, "io.k8s.api.policy.v1.Eviction", "policy/v1", "Eviction")?;
+        let name = self.info.name.clone();
+        if eviction.get("metadata").str("name") != name {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let wanted = eviction.get("deleteOptions").clone();
+        self.options.take_delete_body(&wanted);
+        self.options.check_delete()?;
+        let entry = self.find()?;
+        let pod = entry.object.value(entry.revision);
+        let mut preconditions = Preconditions::of(&wanted);
+        if !is_ended(&pod) && self.claim_disruption(&pod).await? == Claim::Unready {
+            // The pod may not have become ready since the budget was looked at.
+            preconditions.require_version(pod.get("metadata").str("resourceVersion"));
+        }
+        if !self.options.dry_run {
+            let now = time::format_seconds(self.now());
+            let condition = object! {
+                "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+            };
+            let marked = self
+                .edit(&self.key(&name), |pod| {
+                    preconditions.check(self, &name, pod)?;
+                    set_condition(pod, condition.clone(), &now);
+                    Ok(())
+                })
+                .await?;
+            preconditions.moved_to(marked.revision);
+        }
+        self.delete_named(&name, &preconditions).await?;
+        Ok(self.done())
+    }
+
+    /// Takes one of the disruptions that the pod's budget allows.
+    async fn claim_disruption(&self, pod: &Value) -> Result<Claim, Status> {
+        let Some(budgets) = self.server.resources.find("policy", "v1", "poddisruptionbudgets") else {
+            return Ok(Claim::Free);
+        };
+        let Some(cache) = &budgets.cache else { return Ok(Claim::Free) };
+        let namespace = pod.get("metadata").str("namespace");
+        let covers = |entry: &Entry| {
+            let budget = entry.object.value(entry.revision);
+            let selector = Selector::from_label_selector(budget.get("spec").get("selector"));
+            entry.object.namespace == namespace
+                && selector.is_ok_and(|selector| selector.matches(pod.get("metadata").map("labels")))
+        };
+        let matching: Vec<Entry> = cache.snapshot().0.values().filter(|entry| covers(entry)).cloned().collect();
+        let entry = match matching.as_slice() {
+            [] => return Ok(Claim::Free),
+            [one] => one,
+            _ => {
+                let message =
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+                return Err(Status { code: 500, message: message.to_owned(), ..Status::default() });
+            }
+        };
+        let budget = entry.object.value(entry.revision);
+        if !is_ready(pod) && unready_may_go(&budget) {
+            return Ok(Claim::Unready);
+        }
+        let key = cache.key(&entry.object.namespace, &entry.object.name);
+        let mut current = entry.clone();
+        for _ in 0..ATTEMPTS_MAX {
+            let mut budget = current.object.value(current.revision);
+            take_disruption(&mut budget, pod, &time::format_seconds(self.now()))?;
+            if self.options.dry_run {
+                return Ok(Claim::Taken);
+            }
+            decode::complete(&mut budget, budgets.stored_schema);
+            let object = std::sync::Arc::new(Object::new(&budget, cache.kind));
+            if self.store_object(key.clone(), object, Expect::Revision(current.revision)).await?.is_ok() {
+                return Ok(Claim::Taken);
+            }
+            current = cache.get(&key).ok_or_else(|| too_many(&budget, "is gone"))?;
+        }
+        Err(Status::timeout(
+            format!("couldn't update PodDisruptionBudget \"{}\" due to conflicts", entry.object.name),
+            10,
+        ))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    /// No budget covers the pod.
+    Free,
+    Taken,
+    /// The pod does not count: it is not ready.
+    Unready,
+}
+
+fn is_ended(pod: &Value) -> bool {
+    pod.get("metadata").has("deletionTimestamp")
+        || matches!(pod.get("status").str("phase"), "Succeeded" | "Failed" | "Pending")
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod.get("status").list("conditions");
+    conditions.iter().any(|condition| condition.str("type") == "Ready" && condition.str("status") == "True")
+}
+
+fn unready_may_go(budget: &Value) -> bool {
+    let status = budget.get("status");
+    let (current, desired) = (status.int("currentHealthy"), status.int("desiredHealthy"));
+    budget.get("spec").str("unhealthyPodEvictionPolicy") == "AlwaysAllow" || (desired > 0 && current >= desired)
+}
+
+fn take_disruption(budget: &mut Value, pod: &Value, now: &str) -> Result<(), Status> {
+    const DISRUPTED_MAX: usize = 2000;
+    let name = budget.get("metadata").str("name").to_owned();
+    if budget.get("status").int("observedGeneration") < budget.get("metadata").int("generation") {
+        return Err(too_many(budget, "is still being processed by the server."));
+    }
+    let status = budget.get("status");
+    let allowed = status.int("disruptionsAllowed");
+    if allowed < 0 {
+        return Err(Status::forbidden(&pdb_resource(), &name, "pdb disruptions allowed is negative"));
+    }
+    if status.map("disruptedPods").len() > DISRUPTED_MAX {
+        return Err(Status::forbidden(
+            &pdb_resource(),
+            &name,
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        ));
+    }
+    if allowed == 0 {
+        let why = format!(
+            "needs {} healthy pods and has {} currently",
+            status.int("desiredHealthy"),
+            status.int("currentHealthy")
+        );
+        return Err(too_many(budget, &why));
+    }
+    let status = budget.object_mut("status");
+    status.set("disruptionsAllowed", allowed - 1);
+    if allowed == 1 {
+        let condition =
+            object! { "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "" };
+        let generation = status.int("observedGeneration");
+        let mut holder = object! { "status": std::mem::take(status) };
+        set_condition(&mut holder, condition, now);
+        *status = holder.remove("status").unwrap_or_default();
+        if let Some(found) =
+            status.list_mut("conditions").iter_mut().find(|found| found.str("type") == "DisruptionAllowed")
+        {
+            found.set("observedGeneration", generation);
+        }
+    }
+    status.object_mut("disruptedPods").set(pod.get("metadata").str("name"), now);
+    Ok(())
+}
+
+fn pdb_resource() -> rkube_machinery::GroupResource {
+    rkube_machinery::GroupResource::new("policy", "poddisruptionbudgets")
+}
+
+fn too_many(budget: &Value, why: &str) -> Status {
+    let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+    let mut status = Status::too_many_requests(message, RETRY_AFTER_SECONDS);
+    status.details.get_or_insert_default().causes.push(Cause {
+        reason: "DisruptionBudget".to_owned(),
+        message: format!("The disruption budget {} {why}", budget.get("metadata").str("name")),
+        field: String::new(),
+    });
+    status
+}

@@ -1,0 +1,91 @@
+//! Subresources with a road of their own: one file each and a line in [`Call::create_subresource`] or
+//! [`Call::connect_subresource`]. `status` and others that are updates of a part of the object go the way of updates.
+
+mod binding;
+mod connect;
+mod eviction;
+mod scale;
+mod token;
+
+use bytes::Bytes;
+use http::StatusCode;
+use rkube_machinery::{Status, TypeRef, Value, decode};
+use rkube_store::Expect;
+
+use super::Call;
+use crate::cache::Entry;
+use crate::content::{Answer, Format, Input, status_answer};
+
+const ATTEMPTS_MAX: usize = 64;
+
+impl Call<'_> {
+    /// A POST to a subresource.
+    pub(super) async fn create_subresource(&mut self, name: &str, body: &Bytes) -> Result<Answer, Status> {
+        self.options.check_write("CreateOptions", None)?;
+        match (self.served.kind.resource, name) {
+            ("pods", "binding") => self.bind(body).await,
+            ("pods", "eviction") => self.evict(body).await,
+            ("serviceaccounts", "token") => self.request_token(body).await,
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    /// Subresources that are answered by a node: logs, shells, ports.
+    pub(super) fn is_connection(&self, name: &str) -> bool {
+        matches!(name, "log" | "exec" | "attach" | "portforward" | "proxy")
+    }
+
+    /// The body as an object of a type that is not the resource's own.
+    fn decode_other(&mut self, body: &Bytes, type_name: &str, api_version: &str, kind: &str) -> Result<Value, Status> {
+        let format = Format::of(self.content_type)?;
+        let schema = TypeRef::find(type_name).ok_or_else(|| Status::internal(format!("no type {type_name}")))?.get();
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        let refuse = |why: String| {
+            Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
+        };
+        let input = Input::parse(format, body).map_err(refuse)?;
+        if !matches!(input.kind.as_str(), "") && input.kind != kind {
+            return Err(refuse(format!("the body is a {}", input.kind)));
+        }
+        let decoded = input.decode(schema).map_err(refuse)?;
+        let mut value = self.take_strict(decoded)?;
+        value.set("kind", kind);
+        value.set("apiVersion", api_version);
+        decode::complete(&mut value, schema);
+        Ok(value)
+    }
+
+    /// Changes the stored object in place, past its kind's rules, until no other write comes in between.
+    async fn edit(
+        &self,
+        key: &str,
+        change: impl Fn(&mut Value) -> Result<(), Status> + Send + Sync,
+    ) -> Result<Entry, Status> {
+        let mut current = self.served.stored().get(key);
+        for attempt in 0..ATTEMPTS_MAX {
+            if attempt > 0 || (current.is_none() && self.server.cache_may_lag) {
+                current = self.fresh(key).await?;
+            }
+            let Some(entry) = &current else {
+                return Err(Status::not_found(&self.served.group_resource, &self.info.name));
+            };
+            let mut value = entry.object.value(entry.revision);
+            change(&mut value)?;
+            decode::complete(&mut value, self.served.stored_schema);
+            if self.options.dry_run {
+                return Ok(entry.clone());
+            }
+            if let Ok(entry) = self.store(key.to_owned(), value, Expect::Revision(entry.revision)).await? {
+                return Ok(entry);
+            }
+        }
+        Err(Status::modified(&self.served.group_resource, &self.info.name))
+    }
+
+    /// The bare success that some subresources answer with.
+    fn done(&self) -> Answer {
+        let mut answer = status_answer(&Status::success(), self.accept);
+        *answer.status_mut() = StatusCode::CREATED;
+        answer
+    }
+}

@@ -1,0 +1,344 @@
+//! `update` and `patch`: a change of an object that is there, retried when another write came first.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rkube_kinds::kind::Part;
+use rkube_machinery::field::{Errors, Path};
+use rkube_machinery::status::Details;
+use rkube_machinery::{GroupResource, Status, Value, decode, json, managed, yaml};
+use rkube_store::{self as store, Expect};
+
+use super::change::Change;
+use super::{Call, Written, metadata, store_error};
+use crate::admission::{Attributes, Operation};
+use crate::cache::{Entry, Object};
+use crate::content::Format;
+use crate::request::FieldValidation;
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+const PATCH_TYPES: [&str; 4] = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH];
+
+/// A change that other writes keep overtaking is given up after so many attempts.
+const ATTEMPTS_MAX: usize = 64;
+
+impl Call<'_> {
+    pub(super) async fn update(&mut self, body: &Bytes) -> Result<Written, Status> {
+        self.options.check_write("UpdateOptions", None)?;
+        let format = Format::of(self.content_type)?;
+        let mut value = self.decode(format, body)?;
+        let metadata = value.object_mut("metadata");
+        metadata::place(metadata, if self.served.kind.is_namespaced() { &self.info.namespace } else { "" })?;
+        self.check_name(&value)?;
+        self.modify(Change::Replace(value)).await
+    }
+
+    pub(super) async fn patch(&mut self, body: &Bytes) -> Result<Written, Status> {
+        let content_type = self.content_type.split(';').next().unwrap_or_default().trim().to_owned();
+        if !PATCH_TYPES.contains(&content_type.as_str()) {
+            let status = Status::unsupported_media_type("415: Unsupported Media Type");
+            return Err(status.with_details(Details::default()));
+        }
+        self.options.check_write("PatchOptions", Some(content_type == APPLY_PATCH))?;
+        let change = match content_type.as_str() {
+            APPLY_PATCH => Change::Apply(self.decode_apply(body)?),
+            STRATEGIC_PATCH => {
+                Change::Strategic(json::parse(body).map_err(|error| Status::bad_request(error.to_string()))?)
+            }
+            JSON_PATCH => Change::Json(self.decode_patch(body)?),
+            _ => Change::Merge(self.decode_patch(body)?),
+        };
+        self.modify(change).await
+    }
+
+    fn decode_patch(&self, body: &Bytes) -> Result<Value, Status> {
+        json::parse(body).map_err(|error| match self.options.field_validation {
+            FieldValidation::Ignore => Status::bad_request(error.to_string()),
+            _ => Status::bad_request(format!("error decoding patch: {error}")),
+        })
+    }
+
+    /// The configuration of an apply: YAML, of which JSON is a part, not decoded by any schema.
+    fn decode_apply(&mut self, body: &Bytes) -> Result<Value, Status> {
+        if let Ok(config) = json::parse(body) {
+            return check_config(config);
+        }
+        let document =
+            yaml::parse_document(body).map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+        if let Some(complaint) = document.strict {
+            match self.options.field_validation {
+                FieldValidation::Strict => {
+                    return Err(Status::bad_request(format!("error strict decoding YAML: {complaint}")));
+                }
+                FieldValidation::Warn => self.warnings.push(complaint),
+                FieldValidation::Ignore => {}
+            }
+        }
+        check_config(document.value)
+    }
+
+    /// Reads the object, changes it, checks it and writes it, until no other write comes in between.
+    pub(super) async fn modify(&mut self, change: Change) -> Result<Written, Status> {
+        let key = self.key(&self.info.name);
+        let mut current = self.served.stored().get(&key);
+        let mut is_fresh = false;
+        for _ in 0..ATTEMPTS_MAX {
+            let warnings = self.warnings.len();
+            match self.attempt(&key, &change, current.as_ref()).await {
+                Ok(Some(written)) => return Ok(written),
+                Ok(None) => {}
+                // What failed against the cache may succeed against the store.
+                Err(status) if is_fresh || !self.server.cache_may_lag => return Err(status),
+                Err(_) => {}
+            }
+            self.warnings.truncate(warnings);
+            current = self.fresh(&key).await?;
+            is_fresh = true;
+        }
+        Err(Status::modified(&self.served.group_resource, &self.info.name))
+    }
+
+    /// One attempt; `None`: another write came first.
+    async fn attempt(
+        &mut self,
+        key: &str,
+        change: &Change,
+        current: Option<&Entry>,
+    ) -> Result<Option<Written>, Status> {
+        let Some(entry) = current else { return self.create_instead(change).await.map(Some) };
+        let kind = self.served.kind;
+        let server = self.server;
+        let old = entry.object.value(entry.revision);
+        if let Change::Replace(value) = change {
+            self.check_uid(key, value, &old)?;
+        }
+        let changed = match &kind.conversion {
+            Some(conversion) => self.changed(change, &(conversion.from_stored)(old.clone()))?,
+            None => self.changed(change, &old)?,
+        };
+        let changed = self.placed(changed)?;
+        let mut value = self.served.to_stored(changed);
+        let mut attributes = Attributes::new(self, Operation::Update);
+        server.admission.mutate(&mut attributes, &mut value, Some(&old)).await?;
+        self.warnings.append(&mut attributes.warnings);
+        self.check_version(&mut value, entry.revision)?;
+        let claims = server.allocation.begin_update(self, &mut value, &old)?;
+        self.prepare(&mut value, &old);
+        let errors = kind.validate_update(self.part, &value, &old);
+        if !errors.is_empty() {
+            return Err(Status::invalid(&kind.group_kind(), &self.info.name, &errors));
+        }
+        match self.part {
+            Part::Main => self.warnings.extend(kind.rules.warnings(&value, Some(&old))),
+            Part::Status => self.warnings.extend(kind.rules.status_warnings(&value)),
+            Part::Other(_) => {}
+        }
+        kind.rules.canonicalize(&mut value);
+        decode::complete(&mut value, self.served.stored_schema);
+        managed::keep_times(&old, &mut value);
+        let mut attributes = Attributes::new(self, Operation::Update);
+        server.admission.validate(&mut attributes, Some(&value), Some(&old)).await?;
+        self.warnings.append(&mut attributes.warnings);
+
+        if finished(kind, self.part, &value, &old) {
+            return self.delete_finished(key, value, entry).await;
+        }
+        let object = Arc::new(self.kept_form(&value));
+        if object.stored() == entry.object.stored() {
+            return Ok(Some(Written { entry: entry.clone(), created: false }));
+        }
+        if self.options.dry_run {
+            let entry = Entry { object, revision: entry.revision };
+            return Ok(Some(Written { entry, created: false }));
+        }
+        let written = self.store_object(key.to_owned(), object, Expect::Revision(entry.revision)).await?;
+        Ok(written.ok().map(|entry| {
+            claims.keep();
+            Written { entry, created: false }
+        }))
+    }
+
+    /// There is no such object: some kinds, and every apply, make it.
+    async fn create_instead(&mut self, change: &Change) -> Result<Written, Status> {
+        let missing = || Status::not_found(&self.served.group_resource, &self.info.name);
+        match change {
+            Change::Apply(config) if self.part == Part::Main => {
+                let config = config.clone();
+                if !config.get("metadata").str("uid").is_empty() {
+                    return Err(Status::conflict(
+                        &self.served.group_resource,
+                        &self.info.name,
+                        format!(
+                            "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                            config.get("metadata").str("uid")
+                        ),
+                    ));
+                }
+                let value = self.changed(&Change::Apply(config), &Value::Null)?;
+                let value = self.placed(value)?;
+                self.create_tracked(value).await
+            }
+            Change::Replace(value) if self.part == Part::Main && self.served.kind.rules.create_on_update() => {
+                let mut value = value.clone();
+                self.served.kind.rules.default(&mut value);
+                metadata::wipe(value.object_mut("metadata"));
+                self.create_value(value).await
+            }
+            _ => Err(missing()),
+        }
+    }
+
+    /// The changed object must still be the one that the path names.
+    fn placed(&self, mut value: Value) -> Result<Value, Status> {
+        let namespace = if self.served.kind.is_namespaced() { self.info.namespace.as_str() } else { "" };
+        metadata::place(value.object_mut("metadata"), namespace)?;
+        self.check_name(&value)?;
+        Ok(value)
+    }
+
+    pub(super) fn check_name(&self, value: &Value) -> Result<(), Status> {
+        let (name, wanted) = (value.get("metadata").str("name"), &self.info.name);
+        if name.is_empty() {
+            let message =
+                format!("the name of the object ({wanted} based on URL) was undeterminable: name must be provided");
+            return Err(Status::bad_request(message));
+        }
+        if name != wanted {
+            let message = format!("the name of the object ({name}) does not match the name on the URL ({wanted})");
+            return Err(Status::bad_request(message));
+        }
+        Ok(())
+    }
+
+    fn check_uid(&self, key: &str, value: &Value, old: &Value) -> Result<(), Status> {
+        let (wanted, found) = (value.get("metadata").str("uid"), old.get("metadata").str("uid"));
+        if wanted.is_empty() || wanted == found {
+            return Ok(());
+        }
+        Err(Status::conflict(
+            &self.served.group_resource,
+            &self.info.name,
+            format!(
+                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+            ),
+        ))
+    }
+
+    /// Optimistic locking: a resource version in the object must be the current one.
+    fn check_version(&self, value: &mut Value, revision: u64) -> Result<(), Status> {
+        let metadata = value.object_mut("metadata");
+        let given = metadata.str("resourceVersion");
+        if !matches!(given, "" | "0") {
+            let wanted: u64 = given.parse().map_err(|_| {
+                let mut errors = Errors::new();
+                let detail = format!("strconv.ParseUint: parsing \"{given}\": invalid syntax");
+                errors.invalid(Path::new("metadata").child("resourceVersion"), given, detail);
+                Status::invalid(&self.served.kind.group_kind(), &self.info.name, &errors)
+            })?;
+            if wanted != revision {
+                return Err(Status::modified(&self.served.group_resource, &self.info.name));
+            }
+        } else if !self.served.kind.rules.unconditional_update() {
+            let mut errors = Errors::new();
+            errors.invalid(Path::new("metadata").child("resourceVersion"), 0, "must be specified for an update");
+            let resource = GroupResource::new(self.served.kind.group, self.served.kind.resource);
+            return Err(Status::invalid(&resource, &self.info.name, &errors));
+        }
+        metadata.set("resourceVersion", revision.to_string());
+        Ok(())
+    }
+
+    /// Carries over what an update may not change.
+    fn prepare(&self, value: &mut Value, old: &Value) {
+        let rules = self.served.kind.rules;
+        let before = old.get("metadata");
+        let metadata = value.object_mut("metadata");
+        match before.get("generation") {
+            Value::Null => metadata.remove("generation"),
+            generation => Some(std::mem::replace(metadata.get_mut("generation"), generation.clone())),
+        };
+        rules.prepare_update(self.part, value, old);
+        self.stamp(value, Some((self.part, old)));
+        let metadata = value.object_mut("metadata");
+        if metadata.str("uid").is_empty() {
+            metadata.set("uid", before.str("uid"));
+        }
+        for field in ["creationTimestamp", "deletionTimestamp"] {
+            if before.has(field) {
+                metadata.set(field, before.get(field).clone());
+            }
+        }
+        if before.has("deletionGracePeriodSeconds") {
+            metadata.set_if_absent("deletionGracePeriodSeconds", before.get("deletionGracePeriodSeconds").clone());
+        }
+        if rules.has_generation() && self.part == Part::Main {
+            decode::complete(value, self.served.stored_schema);
+            if differs(value, old) && value.get("metadata").int("generation") == before.int("generation") {
+                value.object_mut("metadata").set("generation", before.int("generation") + 1);
+            }
+        }
+    }
+
+    /// The last finalizer is gone from an object that is being deleted: so is the object.
+    async fn delete_finished(&self, key: &str, value: Value, entry: &Entry) -> Result<Option<Written>, Status> {
+        let object: Object = self.kept_form(&value);
+        let gone = Entry { object: Arc::new(object), revision: entry.revision };
+        if self.options.dry_run {
+            return Ok(Some(Written { entry: gone, created: false }));
+        }
+        let write =
+            store::Write { key: key.into(), expect: Expect::Revision(entry.revision), change: store::Change::Delete };
+        match self.server.store.write(write).await {
+            Ok(_) => {
+                self.server.allocation.release(self.served, &entry.object.value(entry.revision));
+                Ok(Some(Written { entry: gone, created: false }))
+            }
+            Err(store::Error::Conflict { .. }) => Ok(None),
+            Err(error) => Err(store_error(error)),
+        }
+    }
+}
+
+/// The configuration of an apply is an object.
+fn check_config(config: Value) -> Result<Value, Status> {
+    let word = match &config {
+        Value::Object(_) | Value::Null => return Ok(config),
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+    };
+    Err(Status::bad_request(format!(
+        "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
+    )))
+}
+
+/// Whether anything but metadata and status differs.
+fn differs(value: &Value, old: &Value) -> bool {
+    let fields = |value: &Value| -> Vec<(rkube_machinery::Text, Value)> {
+        value
+            .as_map()
+            .iter()
+            .filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion"))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    };
+    fields(value) != fields(old)
+}
+
+/// Whether this update takes the last finalizer from an object that is being deleted.
+fn finished(kind: &rkube_kinds::Kind, part: Part, value: &Value, old: &Value) -> bool {
+    let (metadata, before) = (value.get("metadata"), old.get("metadata"));
+    if !metadata.has("deletionTimestamp") || !metadata.list("finalizers").is_empty() {
+        return false;
+    }
+    if kind.rules.keep_until_finalized(value) {
+        return false;
+    }
+    let held_before = !before.list("finalizers").is_empty() || kind.rules.keep_until_finalized(old);
+    let _ = part;
+    held_before && metadata.get("deletionGracePeriodSeconds").as_int().unwrap_or(0) == 0
+}

@@ -1,0 +1,372 @@
+//! `watch`: every change after a version, as long as the client listens.
+//!
+//! Each watch pulls from the cache's ring when its connection takes more. JSON events are copied from the objects'
+//! bytes; nothing is parsed to be printed again. Protobuf forms are made once and shared.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http::StatusCode;
+use rkube_machinery::{Status, Value, json, object, protobuf};
+use tokio::time::{Instant, Sleep};
+
+use super::list::Filter;
+use super::read::parse_version;
+use super::{Call, cache_error};
+use crate::cache::{CachedEvent, Change, Entry, Gone, Object, Subscription};
+use crate::content::{Accept, Answer, Body, Format, Transform, body_answer, partial_metadata, table_for};
+use crate::resources::Served;
+
+/// At most so many events are written at once.
+const BATCH_MAX: usize = 256;
+/// A write is ended early when it has grown to this size.
+const BATCH_BYTES: usize = 256 * 1024;
+/// How often a bookmark is sent to those who want them.
+const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+/// A watch without a time limit of its own ends after 30 to 60 minutes.
+const TIMEOUT_MIN_SECONDS: u64 = 1800;
+/// What an event's JSON has around its object, about.
+const EVENT_FRAME_BYTES: usize = 80;
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+impl Call<'_> {
+    pub(super) async fn watch(&mut self) -> Result<Answer, Status> {
+        self.options.watch = true;
+        self.options.check_list(self.server.features.watch_list)?;
+        let filter = Filter::new(self)?;
+        let (initial, subscription, end_of_initial) = self.start_of_watch(&filter).await?;
+        let seconds = match self.options.timeout_seconds {
+            Some(seconds) if seconds > 0 => seconds,
+            _ => TIMEOUT_MIN_SECONDS + self.server.entropy.next_u64() % TIMEOUT_MIN_SECONDS,
+        };
+        let now = Instant::now();
+        let watch = Watch {
+            served: self.served.clone(),
+            filter,
+            accept: self.accept,
+            include: self.options.include_object.clone(),
+            initial: initial.into(),
+            end_of_initial,
+            subscription,
+            bookmarks: self.options.allow_watch_bookmarks,
+            deadline: now + Duration::from_secs(seconds),
+            timer: Box::pin(tokio::time::sleep(BOOKMARK_PERIOD.min(Duration::from_secs(seconds)))),
+            clock: self.server.clock.clone(),
+            draining: self.server.draining.subscribe(),
+            sent_columns: false,
+            over: false,
+            _running: self.server.metrics.long_running(self.served.kind.resource),
+        };
+        let content_type = match self.accept.format {
+            Format::Json => "application/json",
+            Format::Yaml => "application/yaml;stream=watch",
+            Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        };
+        Ok(body_answer(StatusCode::OK, content_type, Body::stream(stream::unfold(watch, Watch::next))))
+    }
+
+    /// The objects to send first, the cursor from which changes follow, and the bookmark that ends the first part.
+    async fn start_of_watch(&self, filter: &Filter) -> Result<(Vec<Entry>, Subscription, Option<u64>), Status> {
+        let resource = self.served.stored();
+        let namespace = if self.served.kind.is_namespaced() { self.info.namespace.as_str() } else { "" };
+        let version = self.options.resource_version.as_deref().map(parse_watch_version).transpose()?;
+        let streaming = self.options.send_initial_events;
+        let from_now = match (version, streaming) {
+            (_, Some(true)) | (None | Some(0), None) => true,
+            (None | Some(0), Some(false)) => {
+                self.server.cache.fresh().await.map_err(cache_error)?;
+                let after = resource.snapshot().1;
+                return Ok((Vec::new(), resource.subscribe(namespace, after).map_err(too_old)?, None));
+            }
+            _ => false,
+        };
+        if let (false, Some(version)) = (from_now, version) {
+            self.server.cache.reach(version).await.map_err(cache_error)?;
+            return Ok((Vec::new(), resource.subscribe(namespace, version).map_err(too_old)?, None));
+        }
+        match version {
+            Some(version) if version > 0 => self.server.cache.reach(version).await.map_err(cache_error)?,
+            Some(_) => {}
+            None => {
+                self.server.cache.fresh().await.map_err(cache_error)?;
+            }
+        }
+        let (items, revision) = resource.snapshot();
+        let subscription = resource.subscribe(namespace, revision).map_err(too_old)?;
+        let mut entries: Vec<Entry> = filter.range(self, &items, "").map(|(_, entry)| entry.clone()).collect();
+        entries.sort_by_key(|entry| entry.revision);
+        let bookmark = (streaming == Some(true)).then_some(revision);
+        Ok((entries, subscription, bookmark))
+    }
+}
+
+/// As `parse_version`, but answered as Kubernetes answers it for watches: without a reason.
+fn parse_watch_version(text: &str) -> Result<u64, Status> {
+    parse_version(text).map_err(|status| {
+        let message = status.message.trim_start_matches("invalid resource version: ").to_owned();
+        Status { code: 500, message, ..Status::default() }
+    })
+}
+
+async fn drained(draining: &mut tokio::sync::watch::Receiver<bool>) {
+    let _ = draining.wait_for(|draining| *draining).await;
+}
+
+fn too_old(gone: Gone) -> Status {
+    Status::expired(format!("too old resource version: {} ({})", gone.requested, gone.oldest))
+}
+
+struct Watch {
+    served: Arc<Served>,
+    filter: Filter,
+    accept: Accept,
+    include: String,
+    initial: VecDeque<Entry>,
+    /// The revision of the bookmark that says that all initial events were sent.
+    end_of_initial: Option<u64>,
+    subscription: Subscription,
+    bookmarks: bool,
+    deadline: Instant,
+    /// Rings for the next bookmark or at the deadline. Kept, since to make one for every wait costs more than the wait.
+    timer: Pin<Box<Sleep>>,
+    clock: Arc<dyn rkube_machinery::host::Clock>,
+    draining: tokio::sync::watch::Receiver<bool>,
+    sent_columns: bool,
+    over: bool,
+    _running: crate::metrics::Running,
+}
+
+/// What a watch waits for.
+enum Next {
+    Events(Vec<Arc<CachedEvent>>),
+    Timer,
+    Gone(Gone),
+    End,
+}
+
+impl Watch {
+    /// The next piece of the stream. Also the step of the `unfold`.
+    async fn next(mut self) -> Option<(Bytes, Watch)> {
+        if self.over {
+            return None;
+        }
+        let mut out = Vec::new();
+        if self.write_initial(&mut out) {
+            return Some((out.into(), self));
+        }
+        loop {
+            let after = self.subscription.cursor();
+            match self.wait().await {
+                Next::Events(events) => {
+                    let bytes = self.write_events(after, events);
+                    if !bytes.is_empty() {
+                        return Some((bytes, self));
+                    }
+                }
+                Next::Timer => {
+                    let now = Instant::now();
+                    if now >= self.deadline {
+                        return None;
+                    }
+                    self.timer.as_mut().reset((now + BOOKMARK_PERIOD).min(self.deadline));
+                    if self.bookmarks {
+                        let revision = self.subscription.cursor();
+                        self.write_bookmark(revision, false, &mut out);
+                        return Some((out.into(), self));
+                    }
+                }
+                Next::Gone(gone) => {
+                    self.write_error(&too_old(gone), &mut out);
+                    self.over = true;
+                    return Some((out.into(), self));
+                }
+                Next::End => return None,
+            }
+        }
+    }
+
+    /// The events as they go out, at most about [`BATCH_BYTES`]; what does not fit is taken again next time.
+    fn write_events(&mut self, after: u64, mut events: Vec<Arc<CachedEvent>>) -> Bytes {
+        let size_of = |event: &Arc<CachedEvent>| event.object.size() + EVENT_FRAME_BYTES;
+        let mut size = 0;
+        let fitting = events.iter().take_while(|event| {
+            let fits = size < BATCH_BYTES;
+            size += if fits { size_of(event) } else { 0 };
+            fits
+        });
+        let fitting = fitting.count();
+        if fitting < events.len() {
+            events.truncate(fitting);
+            if let Some(last) = events.last() {
+                self.subscription.rewind(last.revision);
+            }
+        }
+        let Some(to) = events.last().map(|last| last.revision) else { return Bytes::new() };
+        let plain = self.accept.format == Format::Json && self.accept.transform == Transform::None;
+        if let (true, None, Some(namespace)) = (plain, &self.served.kind.conversion, self.filter.namespace_only()) {
+            // Nothing is filtered but by namespace: the same bytes for all who watch this scope.
+            return self.served.stored().written(namespace, after, to, || {
+                let mut out = Vec::with_capacity(size);
+                for event in events.iter().filter(|event| namespace.is_empty() || event.object.namespace == namespace) {
+                    write_json(event.change.name(), &event.object, event.revision, &mut out);
+                }
+                out.into()
+            });
+        }
+        let mut out = Vec::with_capacity(size);
+        for event in &events {
+            self.write_event(event, &mut out);
+        }
+        out.into()
+    }
+
+    async fn wait(&mut self) -> Next {
+        tokio::select! {
+            biased;
+            events = self.subscription.next(BATCH_MAX) => match events {
+                Ok(events) => Next::Events(events),
+                Err(gone) => Next::Gone(gone),
+            },
+            () = &mut self.timer => Next::Timer,
+            () = drained(&mut self.draining) => Next::End,
+        }
+    }
+
+    /// Writes what comes before the first change; says whether there was anything.
+    fn write_initial(&mut self, out: &mut Vec<u8>) -> bool {
+        while let Some(entry) = self.initial.pop_front() {
+            self.write_object("ADDED", &entry, None, out);
+            if out.len() >= BATCH_BYTES {
+                return true;
+            }
+        }
+        if let Some(revision) = self.end_of_initial.take()
+            && self.bookmarks
+        {
+            self.write_bookmark(revision, true, out);
+        }
+        !out.is_empty()
+    }
+
+    /// Writes a change as this watch's selectors see it.
+    fn write_event(&mut self, event: &Arc<CachedEvent>, out: &mut Vec<u8>) {
+        let matched_before = event.previous.as_ref().is_some_and(|entry| self.filter.matches(&entry.object));
+        let matches = event.change != Change::Deleted && self.filter.matches(&event.object);
+        let (name, object) = match (matched_before, matches) {
+            (false, true) => ("ADDED", &event.object),
+            (true, true) => ("MODIFIED", &event.object),
+            // What the client last saw, at the revision at which it went out of sight.
+            (true, false) => ("DELETED", event.previous.as_ref().map_or(&event.object, |entry| &entry.object)),
+            (false, false) => return,
+        };
+        let shared = (Arc::ptr_eq(object, &event.object)).then_some(event);
+        self.write_object(name, &Entry { object: object.clone(), revision: event.revision }, shared, out);
+    }
+
+    fn write_object(&mut self, name: &str, entry: &Entry, shared: Option<&Arc<CachedEvent>>, out: &mut Vec<u8>) {
+        let plain = self.accept.transform == Transform::None;
+        match self.accept.format {
+            Format::Json if plain && self.served.kind.conversion.is_none() => {
+                write_json(name, &entry.object, entry.revision, out)
+            }
+            Format::Protobuf if plain => {
+                let make = || -> Bytes {
+                    let value = self.served.value(entry);
+                    protobuf::encode(&value, self.served.schema, &self.served.api_version, self.served.kind.kind).into()
+                };
+                let envelope = match shared.filter(|_| self.served.kind.conversion.is_none()) {
+                    Some(event) => event.protobuf.get_or_init(make).clone(),
+                    None => make(),
+                };
+                out.extend_from_slice(&protobuf::encode_watch_event(name, &envelope));
+            }
+            _ => {
+                let value = match self.accept.transform {
+                    // Columns are read from the stored form.
+                    Transform::Table(_) => entry.object.value(entry.revision),
+                    _ => self.served.value(entry),
+                };
+                let value = self.transform(value);
+                self.write_value(name, &value, out);
+            }
+        }
+    }
+
+    fn transform(&mut self, value: Value) -> Value {
+        match self.accept.transform {
+            Transform::None => value,
+            Transform::Table(version) => {
+                let headers = !std::mem::replace(&mut self.sent_columns, true);
+                let now = self.clock.now_seconds();
+                table_for(&self.served, version, &[value], &self.include, now, &Value::Null, headers)
+            }
+            Transform::PartialObjectMetadata(version) | Transform::PartialObjectMetadataList(version) => {
+                partial_metadata(&value, version)
+            }
+        }
+    }
+
+    fn write_bookmark(&mut self, revision: u64, ends_initial: bool, out: &mut Vec<u8>) {
+        let mut metadata = object! { "resourceVersion": revision.to_string() };
+        if ends_initial {
+            metadata.set("annotations", object! { "k8s.io/initial-events-end": "true" });
+            debug_assert_eq!(metadata.get("annotations").str(INITIAL_EVENTS_END), "true");
+        }
+        let mut value = object! {
+            "kind": self.served.kind.kind,
+            "apiVersion": self.served.api_version.as_str(),
+            "metadata": metadata,
+        };
+        rkube_machinery::decode::complete(&mut value, self.served.schema);
+        match self.accept.transform {
+            Transform::None => {}
+            Transform::Table(version) => {
+                // A bookmark has no cells to show, only a version.
+                let metadata = value.get("metadata").clone();
+                let headers = !std::mem::replace(&mut self.sent_columns, true);
+                let now = self.clock.now_seconds();
+                value = table_for(&self.served, version, &[value], &self.include, now, &metadata, headers);
+            }
+            Transform::PartialObjectMetadata(version) | Transform::PartialObjectMetadataList(version) => {
+                value = partial_metadata(&value, version);
+            }
+        }
+        self.write_value("BOOKMARK", &value, out);
+    }
+
+    fn write_error(&self, status: &Status, out: &mut Vec<u8>) {
+        self.write_value("ERROR", &status.to_value(), out);
+    }
+
+    fn write_value(&self, name: &str, value: &Value, out: &mut Vec<u8>) {
+        if self.accept.format == Format::Protobuf {
+            let type_name = match value.str("kind") {
+                "Status" => "io.k8s.apimachinery.pkg.apis.meta.v1.Status",
+                "PartialObjectMetadata" => crate::content::PARTIAL,
+                _ => self.served.kind.type_name,
+            };
+            if let Some(schema) = rkube_machinery::TypeRef::find(type_name) {
+                let envelope = protobuf::encode(value, schema.get(), value.str("apiVersion"), value.str("kind"));
+                out.extend_from_slice(&protobuf::encode_watch_event(name, &envelope));
+            }
+            return;
+        }
+        out.extend_from_slice(b"{\"type\":\"");
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"\",\"object\":");
+        json::write(value, out);
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+fn write_json(name: &str, object: &Object, revision: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\",\"object\":");
+    object.write(revision, out);
+    out.extend_from_slice(b"}\n");
+}

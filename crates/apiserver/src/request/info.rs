@@ -1,0 +1,162 @@
+//! The path taken apart: `/apis/<group>/<version>/namespaces/<namespace>/<resource>/<name>/<subresource>`.
+
+use std::borrow::Cow;
+
+use http::Method;
+use percent_encoding::percent_decode_str;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// An API object or a collection of them.
+    Resource,
+    /// Anything else: `/healthz`, `/openapi/v3`, discovery.
+    Path,
+}
+
+/// Which object, collection or path a request is about, and what it wants to do to it.
+#[derive(Clone, Debug)]
+pub struct RequestInfo {
+    pub target: Target,
+    pub verb: Cow<'static, str>,
+    pub path: String,
+    pub group: String,
+    pub version: String,
+    pub namespace: String,
+    pub resource: String,
+    pub subresource: String,
+    pub name: String,
+}
+
+impl RequestInfo {
+    /// `name_field` is the name that a `metadata.name=` field selector asks for, if any: a list or watch of it counts
+    /// as one of that object.
+    pub fn new(method: &Method, path: &str, watch: bool) -> RequestInfo {
+        let mut info = RequestInfo {
+            target: Target::Path,
+            verb: path_verb(method).into(),
+            path: path.to_owned(),
+            group: String::new(),
+            version: String::new(),
+            namespace: String::new(),
+            resource: String::new(),
+            subresource: String::new(),
+            name: String::new(),
+        };
+        let parts: Vec<Cow<'_, str>> =
+            path.trim_matches('/').split('/').map(|part| percent_decode_str(part).decode_utf8_lossy()).collect();
+        let rest = match parts.first().map(Cow::as_ref) {
+            Some("api") if parts.len() >= 3 => {
+                info.version = parts[1].to_string();
+                &parts[2..]
+            }
+            Some("apis") if parts.len() >= 4 => {
+                info.group = parts[1].to_string();
+                info.version = parts[2].to_string();
+                &parts[3..]
+            }
+            _ => return info,
+        };
+        info.target = Target::Resource;
+        info.take_resource(rest, method, watch);
+        info
+    }
+
+    fn take_resource(&mut self, parts: &[Cow<'_, str>], method: &Method, watch: bool) {
+        let mut parts = parts;
+        let mut watch = watch;
+        // The deprecated `/watch/` prefix still works.
+        if parts[0] == "watch" && parts.len() > 1 && *method == Method::GET {
+            watch = true;
+            parts = &parts[1..];
+        }
+        // `/namespaces/x/pods` is about pods; `/namespaces/x`, `/namespaces/x/status` and `/finalize` about the namespace.
+        if parts[0] == "namespaces" && parts.len() > 2 && !matches!(parts[2].as_ref(), "status" | "finalize") {
+            self.namespace = parts[1].to_string();
+            parts = &parts[2..];
+        } else if parts[0] == "namespaces" && parts.len() > 1 {
+            self.namespace = parts[1].to_string();
+        }
+        self.resource = parts[0].to_string();
+        self.name = parts.get(1).map(ToString::to_string).unwrap_or_default();
+        self.subresource = parts.get(2).map(ToString::to_string).unwrap_or_default();
+        self.verb = resource_verb(method, self.name.is_empty(), watch).into();
+        if parts.len() > 3 && !matches!(self.subresource.as_str(), "proxy") {
+            // Deeper than anything that is served.
+            self.target = Target::Path;
+        }
+    }
+}
+
+fn path_verb(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "get",
+        "HEAD" => "head",
+        "POST" => "post",
+        "PUT" => "put",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        "OPTIONS" => "options",
+        _ => "unknown",
+    }
+}
+
+fn resource_verb(method: &Method, collection: bool, watch: bool) -> &'static str {
+    match (method.as_str(), collection) {
+        ("POST", _) => "create",
+        ("GET" | "HEAD", _) if watch => "watch",
+        ("GET" | "HEAD", true) => "list",
+        ("GET" | "HEAD", false) => "get",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", true) => "deletecollection",
+        ("DELETE", false) => "delete",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_taken_apart() {
+        let cases = [
+            ("GET", "/api/v1/namespaces/a/configmaps/b", "get", "", "a", "configmaps", "b", ""),
+            ("GET", "/api/v1/configmaps", "list", "", "", "configmaps", "", ""),
+            ("GET", "/api/v1/namespaces", "list", "", "", "namespaces", "", ""),
+            ("GET", "/api/v1/namespaces/a", "get", "", "a", "namespaces", "a", ""),
+            ("PUT", "/api/v1/namespaces/a/finalize", "update", "", "a", "namespaces", "a", "finalize"),
+            ("PUT", "/api/v1/namespaces/a/pods/b/status", "update", "", "a", "pods", "b", "status"),
+            (
+                "DELETE",
+                "/apis/apps/v1/namespaces/a/deployments",
+                "deletecollection",
+                "apps",
+                "a",
+                "deployments",
+                "",
+                "",
+            ),
+            ("GET", "/api/v1/watch/namespaces/a/pods", "watch", "", "a", "pods", "", ""),
+        ];
+        for (method, path, verb, group, namespace, resource, name, subresource) in cases {
+            let info = RequestInfo::new(&method.parse().unwrap(), path, false);
+            assert_eq!(info.target, Target::Resource, "{path}");
+            assert_eq!(
+                (
+                    info.verb.as_ref(),
+                    info.group.as_str(),
+                    info.namespace.as_str(),
+                    info.resource.as_str(),
+                    info.name.as_str()
+                ),
+                (verb, group, namespace, resource, name),
+                "{path}"
+            );
+            assert_eq!(info.subresource, subresource, "{path}");
+        }
+        for path in ["/", "/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz"] {
+            assert_eq!(RequestInfo::new(&Method::GET, path, false).target, Target::Path, "{path}");
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The road of a request: who asks, may they, what do they want, and the answer. The one entrance for clients on
+//! sockets and for components in the process.
+
+use std::panic::AssertUnwindSafe;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, StatusCode, header};
+use rkube_machinery::field::quote;
+use rkube_machinery::{Status, Value, names};
+
+use crate::content::{
+    Accept, Answer, Body, Format, Transform, accept, compress, discovery_accept, read_body, status_answer, value_answer,
+};
+use crate::metrics::Key;
+use crate::registry::{Call, change::part_of};
+use crate::request::{Options, RequestInfo, Target, UserRef};
+use crate::resources::Served;
+use crate::server::ApiServer;
+use crate::{authn, authz, discovery, health, version};
+
+/// Bodies larger than this are worked on apart.
+const HEAVY_BYTES: usize = 128 * 1024;
+
+const PLAIN: Accept = Accept { format: Format::Json, transform: Transform::None, pretty: false };
+
+impl ApiServer {
+    /// Answers a request. `connection`: the user of the connection's certificate, or the component's in-process identity.
+    pub async fn handle<B>(&self, request: Request<B>, connection: Option<&UserRef>) -> Answer
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let started = self.clock.now_micros();
+        let (parts, body) = request.into_parts();
+        let options = Options::parse(parts.uri.query().unwrap_or_default());
+        let info = RequestInfo::new(&parts.method, parts.uri.path(), options.watch);
+        let mutating = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let in_flight = self.metrics.in_flight(mutating);
+        let answering = AssertUnwindSafe(self.answer(&parts, body, &info, options, connection)).catch_unwind();
+        let answer = answering.await.unwrap_or_else(|_| {
+            tracing::error!(path = info.path, verb = %info.verb, "a request made the server panic");
+            let message = "This request caused apiserver to panic. Look in the logs for details.";
+            Err(Status::internal(message))
+        });
+        drop(in_flight);
+        if let Err(status) = &answer
+            && status.code >= 500
+        {
+            tracing::warn!(
+                path = info.path,
+                verb = %info.verb,
+                code = status.code,
+                message = status.message,
+                "request failed"
+            );
+        }
+        let mut answer = answer.unwrap_or_else(|status| {
+            status_answer(
+                &status,
+                accept(header_text(&parts, header::ACCEPT), false)
+                    .map_or(PLAIN, |accept| Accept { transform: Transform::None, ..accept }),
+            )
+        });
+        if self.features.response_compression
+            && header_text(&parts, header::ACCEPT_ENCODING).split(',').any(|coding| coding.trim().starts_with("gzip"))
+        {
+            answer = compress(answer);
+        }
+        if parts.method == Method::HEAD {
+            *answer.body_mut() = Body::Empty;
+        }
+        self.count(&info, answer.status(), started);
+        answer
+    }
+
+    async fn answer<B>(
+        &self,
+        parts: &Parts,
+        body: B,
+        info: &RequestInfo,
+        options: Options,
+        connection: Option<&UserRef>,
+    ) -> Result<Answer, Status>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let user = authn::authenticate(self, connection, &parts.headers)?;
+        authz::authorize(&user, info)?;
+        if info.target == Target::Path {
+            return self.page(parts, info, &options).await;
+        }
+        let Some(served) = self.resources.find(&info.group, &info.version, &info.resource) else {
+            return self.no_such_resource(info);
+        };
+        if parts.method == Method::HEAD {
+            return Err(Status::method_not_allowed());
+        }
+        let part = part_of(served, &info.subresource).ok_or_else(not_found_page)?;
+        check_place(served, info)?;
+        let mut accepted = accept(header_text(parts, header::ACCEPT), info.verb == "watch")?;
+        accepted.pretty |= wants_pretty(parts, &options);
+        let body =
+            if matches!(parts.method, Method::GET | Method::HEAD) { Bytes::new() } else { read_body(body).await? };
+        let mut call = Call {
+            server: self,
+            served,
+            info,
+            options,
+            accept: accepted,
+            user: &user,
+            agent: header_text(parts, header::USER_AGENT),
+            content_type: header_text(parts, header::CONTENT_TYPE),
+            part,
+            kept_empties: false,
+            warnings: outdated(served.kind),
+        };
+        let mut answer = if body.len() > HEAVY_BYTES && may_block() {
+            // What takes long to compute must not hold up the others on this thread.
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(call.run(body)))
+        } else {
+            call.run(body).await
+        };
+        let warnings = std::mem::take(&mut call.warnings);
+        if !warnings.is_empty() {
+            answer =
+                answer.or_else(|status| Ok(status_answer(&status, Accept { transform: Transform::None, ..accepted })));
+        }
+        answer.map(|mut answer| {
+            add_warnings(&mut answer, &warnings);
+            answer
+        })
+    }
+
+    /// Everything that is not an API object.
+    async fn page(&self, parts: &Parts, info: &RequestInfo, options: &Options) -> Result<Answer, Status> {
+        if !matches!(parts.method, Method::GET | Method::HEAD) {
+            return Ok(no_page());
+        }
+        let query = parts.uri.query().unwrap_or_default();
+        if let Some(answer) = health::answer(self, &info.path, query).await {
+            return Ok(answer);
+        }
+        if let Some(answer) = self.openapi.answer(&info.path, &parts.headers) {
+            return Ok(answer);
+        }
+        let pretty = wants_pretty(parts, options);
+        let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
+        let value = match segments.as_slice() {
+            ["metrics"] => return Ok(health::text(StatusCode::OK, self.metrics.render(self))),
+            ["version"] => version::version(),
+            ["api" | "apis"] => return self.discovery_root(parts, segments[0] == "api", pretty),
+            ["api", version] => discovery::resource_list(&self.resources, "", version).ok_or_else(not_found_page)?,
+            ["apis", group] => match discovery::group_page(&self.resources, group) {
+                Some(page) => page,
+                None => return Ok(no_page()),
+            },
+            ["apis", group, version] => match discovery::resource_list(&self.resources, group, version) {
+                Some(list) => list,
+                None => return Ok(no_page()),
+            },
+            [""] => root_paths(&self.resources),
+            ["api", ..] => return Err(not_found_page()),
+            _ => return Ok(no_page()),
+        };
+        Ok(value_answer(StatusCode::OK, Accept { pretty, ..PLAIN }, &value, None))
+    }
+
+    /// Within a served version a Status, elsewhere a plain page.
+    fn no_such_resource(&self, info: &RequestInfo) -> Result<Answer, Status> {
+        let known = info.group.is_empty() || self.resources.has_group_version(&info.group, &info.version);
+        if known { Err(not_found_page()) } else { Ok(no_page()) }
+    }
+
+    fn discovery_root(&self, parts: &Parts, core: bool, pretty: bool) -> Result<Answer, Status> {
+        let wanted = discovery_accept(header_text(parts, header::ACCEPT));
+        let value = match (wanted, core) {
+            (Some(version), _) => discovery::aggregated(&self.resources, core, version),
+            (None, true) => discovery::api_versions(header_text(parts, header::HOST)),
+            (None, false) => discovery::group_list(&self.resources),
+        };
+        let mut answer = value_answer(StatusCode::OK, Accept { pretty, ..PLAIN }, &value, None);
+        if let Some(version) = wanted {
+            let content_type = match version {
+                "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+                _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+            };
+            answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        }
+        answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+        Ok(answer)
+    }
+
+    fn count(&self, info: &RequestInfo, code: StatusCode, started: i64) {
+        let served = self.resources.find(&info.group, &info.version, &info.resource);
+        let Some(served) = served.filter(|_| info.target == Target::Resource) else { return };
+        let key = key_of(served, info, code);
+        let micros = self.clock.now_micros().saturating_sub(started);
+        self.metrics.observe(key, u64::try_from(micros).unwrap_or_default());
+    }
+}
+
+/// Whether this runtime has other threads to go on with.
+fn may_block() -> bool {
+    tokio::runtime::Handle::current().runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
+}
+
+/// A path must have a namespace where the kind has one, and names that can stand in a path.
+fn check_place(served: &Served, info: &RequestInfo) -> Result<(), Status> {
+    let namespaced = served.kind.is_namespaced();
+    let about_namespace = served.kind.resource == "namespaces" && served.kind.group.is_empty();
+    let misplaced =
+        if namespaced { info.namespace.is_empty() && !info.name.is_empty() } else { !info.namespace.is_empty() };
+    if (misplaced && !about_namespace) || info.name.contains('/') || info.namespace.contains('/') {
+        return Err(not_found_page());
+    }
+    for (word, name) in [("Namespace", &info.namespace), ("Name", &info.name)] {
+        if let Some(message) = names::path_segment_name(name).first().filter(|_| !name.is_empty()) {
+            return Err(Status::bad_request(format!("{word} parameter invalid: {}: {message}", quote(name))));
+        }
+    }
+    Ok(())
+}
+
+fn key_of(served: &Served, info: &RequestInfo, code: StatusCode) -> Key {
+    let kind = served.kind;
+    let subresource = kind.subresources.iter().find(|part| part.name == info.subresource).map_or("", |part| part.name);
+    let verb = match info.verb.as_ref() {
+        "create" => "POST",
+        "update" => "PUT",
+        "patch" => "PATCH",
+        "delete" => "DELETE",
+        "deletecollection" => "DELETECOLLECTION",
+        "list" => "LIST",
+        "watch" => "WATCH",
+        _ => "GET",
+    };
+    let scope = match (info.name.is_empty(), info.namespace.is_empty()) {
+        (false, _) => "resource",
+        (true, false) => "namespace",
+        (true, true) => "cluster",
+    };
+    Key {
+        verb,
+        group: kind.group,
+        version: kind.version,
+        resource: kind.resource,
+        subresource,
+        scope,
+        code: code.as_u16(),
+    }
+}
+
+/// `/`: which paths there are.
+fn root_paths(resources: &crate::resources::Resources) -> Value {
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for served in resources.all().iter().filter(|served| !served.kind.group.is_empty()) {
+        paths.push(format!("/apis/{}", served.kind.group));
+        paths.push(format!("/apis/{}/{}", served.kind.group, served.kind.version));
+    }
+    paths.sort();
+    paths.dedup();
+    rkube_machinery::object! { "paths": Value::Array(paths.into_iter().map(Value::from).collect()) }
+}
+
+fn no_page() -> Answer {
+    health::text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
+}
+
+fn not_found_page() -> Status {
+    Status::no_such_page()
+}
+
+fn header_text(parts: &Parts, name: header::HeaderName) -> &str {
+    parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Asked for, or a person is looking with a browser or on the command line.
+fn wants_pretty(parts: &Parts, options: &Options) -> bool {
+    options.pretty.unwrap_or_else(|| {
+        let agent = header_text(parts, header::USER_AGENT);
+        ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
+    })
+}
+
+/// What everybody who asks for this kind is told first.
+fn outdated(kind: &rkube_kinds::Kind) -> Vec<String> {
+    if kind.deprecation.is_empty() { Vec::new() } else { vec![kind.deprecation.to_owned()] }
+}
+
+fn add_warnings(answer: &mut Answer, warnings: &[String]) {
+    let mut seen: Vec<&String> = Vec::new();
+    for text in warnings {
+        if seen.contains(&text) {
+            continue;
+        }
+        seen.push(text);
+        let clean: String = text.chars().filter(|letter| !letter.is_control()).collect();
+        let quoted = clean.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            answer.headers_mut().append(header::WARNING, value);
+        }
+    }
+}

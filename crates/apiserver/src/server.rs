@@ -1,0 +1,116 @@
+//! The server as a whole: its configuration, its parts, and how they come up.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rkube_kinds::Kind;
+use rkube_machinery::host::{Clock, Entropy};
+use rkube_store::Store;
+use tokio::sync::watch;
+
+use crate::admission::Chain;
+use crate::allocation::{Allocation, Ranges};
+use crate::authn::Tokens;
+use crate::authn::service_account::Signer;
+use crate::bootstrap;
+use crate::cache::Cache;
+use crate::features::Features;
+use crate::metrics::Metrics;
+use crate::openapi::OpenApi;
+use crate::registry::Leases;
+use crate::resources::Resources;
+
+/// What a server is made from.
+pub struct Config {
+    pub store: Arc<dyn Store>,
+    /// Whether writes of other processes reach the store (etcd): then the cache may lag behind it.
+    pub store_is_shared: bool,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub kinds: Vec<&'static Kind>,
+    pub features: Features,
+    pub tokens: Tokens,
+    /// PEM of the key that signs the tokens of service accounts.
+    pub service_account_key: String,
+    /// `10.96.0.0/12`.
+    pub service_cidr: String,
+    pub node_ports: std::ops::RangeInclusive<u16>,
+    /// Where the `kubernetes` service's endpoints are, and the port they listen on.
+    pub advertise: (IpAddr, u16),
+}
+
+pub struct ApiServer {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) cache_may_lag: bool,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) resources: Arc<Resources>,
+    pub(crate) admission: Chain,
+    pub(crate) allocation: Allocation,
+    pub(crate) leases: Leases,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) openapi: OpenApi,
+    pub(crate) tokens: Tokens,
+    /// Signs and verifies the tokens of service accounts.
+    pub(crate) signer: Option<Signer>,
+    pub(crate) features: Features,
+    /// True once the server takes no more work: watches end.
+    pub(crate) draining: watch::Sender<bool>,
+    pub(crate) advertise: (IpAddr, u16),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read the store: {0}")]
+    Store(String),
+    #[error("{0}")]
+    Configuration(String),
+    #[error("cannot make the first objects: {0}")]
+    Bootstrap(String),
+}
+
+impl ApiServer {
+    /// Reads the store, makes what every cluster has, and is ready to be asked.
+    pub async fn start(config: Config) -> Result<Arc<ApiServer>, Error> {
+        let resources = Arc::new(Resources::new(&config.kinds));
+        let ranges = Ranges::new(&config.service_cidr, config.node_ports).map_err(Error::Configuration)?;
+        let signer = match config.service_account_key.as_str() {
+            "" => None,
+            pem => Some(Signer::new(pem).map_err(Error::Configuration)?),
+        };
+        let caches = resources.caches().to_vec();
+        let cache =
+            Cache::start(config.store.clone(), caches).await.map_err(|error| Error::Store(error.to_string()))?;
+        let allocation = Allocation::new(ranges, &resources);
+        let server = Arc::new(ApiServer {
+            admission: Chain::new(&resources, &config.entropy),
+            store: config.store,
+            cache,
+            cache_may_lag: config.store_is_shared,
+            clock: config.clock,
+            entropy: config.entropy,
+            allocation,
+            leases: Leases::default(),
+            metrics: Arc::new(Metrics::default()),
+            openapi: OpenApi::new(config.kinds),
+            tokens: config.tokens,
+            signer,
+            features: config.features,
+            resources,
+            draining: watch::Sender::new(false),
+            advertise: config.advertise,
+        });
+        bootstrap::run(&server).await.map_err(|status| Error::Bootstrap(status.message))?;
+        Ok(server)
+    }
+
+    /// Ends watches and lets clients go elsewhere. Requests under way are answered.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+}
