@@ -1,0 +1,116 @@
+//! What is measured, what kube-apiserver 1.36.4 with etcd 3.6 did on a machine of two cores, and what we want to reach.
+
+/// A kind of work, as a row of the table.
+pub struct Work {
+    pub name: &'static str,
+    pub unit: Unit,
+    /// kube-apiserver's figure, in the same unit.
+    pub peer: Option<f64>,
+    pub reach: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    PerSecond,
+    MegabytesPerSecond,
+    EventsPerSecond,
+    Milliseconds,
+    Megabytes,
+}
+
+impl Unit {
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Unit::PerSecond if value < 100.0 => format!("{value:.1}/s"),
+            Unit::PerSecond => format!("{}/s", grouped(value)),
+            Unit::MegabytesPerSecond => format!("{} MB/s", grouped(value)),
+            Unit::EventsPerSecond => format!("{} events/s", grouped(value)),
+            Unit::Milliseconds => format!("{} ms", grouped(value)),
+            Unit::Megabytes => format!("{value:.1} MB"),
+        }
+    }
+
+    pub fn more_is_better(self) -> bool {
+        !matches!(self, Unit::Milliseconds | Unit::Megabytes)
+    }
+}
+
+const fn rate(name: &'static str, peer: Option<f64>, reach: &'static str) -> Work {
+    Work { name, unit: Unit::PerSecond, peer, reach }
+}
+
+pub const START: Work = Work {
+    name: "start to ready, new directory",
+    unit: Unit::Milliseconds,
+    peer: Some(2_700.0),
+    reach: "about 100 ms",
+};
+pub const IDLE: Work =
+    Work { name: "resident memory, idle", unit: Unit::Megabytes, peer: Some(481.0), reach: "at most 30 MB" };
+/// kube-apiserver's figure is the one after 10,000 objects.
+pub const FILLED: Work = Work {
+    name: "resident memory, filled",
+    unit: Unit::Megabytes,
+    peer: Some(1_117.0),
+    reach: "at most 400 MB with 100,000 objects",
+};
+pub const BINARY: Work = Work { name: "size of the binary", unit: Unit::Megabytes, peer: None, reach: "" };
+pub const DISK: Work = rate("the disk: append 1 kB, fdatasync", None, "");
+
+pub const CREATE_ONE: Work = rate("create ConfigMap, 1 in flight", Some(433.0), "");
+pub const CREATE: Work = rate("create ConfigMap, 64 in flight", Some(1_197.0), "35% of the limit, 10 times the peer");
+pub const PATCH: Work = rate("merge-patch ConfigMap, 64 in flight", Some(1_092.0), "");
+pub const GET: Work = rate("get ConfigMap, 64 in flight", Some(4_287.0), "60% of the limit");
+pub const CREATE_POD: Work = rate("create Pod, 64 in flight", Some(795.0), "");
+pub const LIST: Work = Work {
+    name: "list 5,000 pods, 2 in flight",
+    unit: Unit::MegabytesPerSecond,
+    peer: Some(110.0),
+    reach: "60% of the limit",
+};
+pub const LIST_PROTOBUF: Work = rate("the same as protobuf", Some(13.2), "");
+pub const LIST_PAGE: Work = rate("list with limit=100, 8 in flight", Some(315.0), "");
+pub const WATCH: Work = Work {
+    name: "500 watchers, 400 creates of 1 kB",
+    unit: Unit::EventsPerSecond,
+    peer: Some(175_000.0),
+    reach: "500,000 events/s and 50% of the limit",
+};
+pub const WATCH_SMALL: Work = Work { name: "500 watchers, 400 creates of small ConfigMaps", ..WATCH };
+pub const CREATE_HTTP2: Work = rate("create ConfigMap, 64 in flight, HTTP/2", None, "");
+pub const GET_HTTP2: Work = rate("get ConfigMap, 64 in flight, HTTP/2", None, "");
+pub const CREATE_ETCD: Work = rate("create ConfigMap, 64 in flight, etcd", Some(1_197.0), "");
+pub const GET_ETCD: Work = rate("get ConfigMap, 64 in flight, etcd", Some(4_287.0), "");
+
+/// `12345.6` as `12,346`.
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        let table = [
+            (Unit::PerSecond, 7.23, "7.2/s"),
+            (Unit::PerSecond, 433.0, "433/s"),
+            (Unit::PerSecond, 34_500.4, "34,500/s"),
+            (Unit::EventsPerSecond, 1_234_567.0, "1,234,567 events/s"),
+            (Unit::Milliseconds, 99.6, "100 ms"),
+            (Unit::Megabytes, 29.96, "30.0 MB"),
+        ];
+        for (unit, value, expected) in table {
+            assert_eq!(unit.show(value), expected);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The processes that are measured. None outlives its handle.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::time::Instant;
+
+/// Whoever has not said its first line by then will not.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+pub struct Process(Child);
+
+/// A process that has said its first line.
+pub struct Started {
+    pub process: Process,
+    pub line: String,
+    /// From before the fork.
+    pub after: Duration,
+}
+
+impl Process {
+    /// What it logs goes to a file, and into the error if it does not start.
+    pub fn spawn(command: &mut Command, log: &Path) -> Result<Process> {
+        command.stdin(Stdio::null()).stderr(File::create(log)?);
+        let child = command.spawn().with_context(|| format!("cannot start {:?}", command.get_program()))?;
+        Ok(Process(child))
+    }
+
+    /// Returns with the first line that it writes to stdout.
+    pub async fn start(command: &mut Command, log: &Path) -> Result<Started> {
+        let begun = Instant::now();
+        let mut process = Process::spawn(command.stdout(Stdio::piped()), log)?;
+        let stdout = process.0.stdout.take().context("it was asked for")?;
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            BufReader::new(stdout).read_line(&mut line).map(|_| line)
+        });
+        let line = tokio::time::timeout(TIMEOUT, reading).await.map(|read| read.unwrap_or_else(|_| Ok(String::new())));
+        let after = begun.elapsed();
+        match line {
+            Ok(Ok(line)) if !line.trim().is_empty() => Ok(Started { process, line: line.trim().to_owned(), after }),
+            _ => {
+                drop(process);
+                let log = std::fs::read_to_string(log).unwrap_or_default();
+                anyhow::bail!("{:?} did not start:\n{log}", command.get_program())
+            }
+        }
+    }
+
+    /// Resident memory: all of it, and what is not the program's own file.
+    pub fn resident_bytes(&self) -> Result<(u64, u64)> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
+        Ok((kilobytes(&status, "VmRSS:")? * 1024, kilobytes(&status, "RssAnon:")? * 1024))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn kilobytes(status: &str, name: &str) -> Result<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    number.and_then(|number| number.parse().ok()).with_context(|| format!("the kernel does not say {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_lines_are_understood() {
+        let status = "Name:\tx\nVmRSS:\t   1234 kB\nRssAnon:\t     12 kB\n";
+        assert_eq!(kilobytes(status, "VmRSS:").unwrap(), 1234);
+        assert_eq!(kilobytes(status, "RssAnon:").unwrap(), 12);
+        assert!(kilobytes(status, "VmHWM:").is_err());
+    }
+}

@@ -1,0 +1,254 @@
+//! The command line: one struct per command, from which parsing and help come.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::flags::{AddressRange, Gates, PortRange, RuntimeConfig, StoreChoice, parse_listen};
+
+/// The Kubernetes release whose interface rkube serves.
+pub const KUBERNETES_VERSION: &str = "1.36.4";
+
+/// What `rkube version` prints.
+pub fn version_line() -> String {
+    format!("rkube {} (Kubernetes {KUBERNETES_VERSION})", env!("CARGO_PKG_VERSION"))
+}
+
+/// Kubernetes in one binary.
+#[derive(Debug, Parser)]
+#[command(name = "rkube", arg_required_else_help = true, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Start a cluster, and talk to it from another terminal:
+    rkube up
+    export KUBECONFIG=~/.local/share/rkube/kubeconfig
+    kubectl get namespaces
+
+  A throw-away cluster on a free port, that forgets its objects when it ends:
+    rkube up --data-dir /tmp/try --listen 127.0.0.1:0 --store memory
+
+  Keep a copy of everything, and start elsewhere from it:
+    rkube store save backup.rkube
+    rkube store restore backup.rkube --data-dir /srv/rkube";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run Kubernetes in the foreground until SIGINT or SIGTERM
+    Up(Up),
+    /// Print the version
+    Version,
+    /// Save and restore what the cluster holds
+    #[command(subcommand)]
+    Store(Store),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = UP_EXAMPLES)]
+pub struct Up {
+    #[command(flatten)]
+    pub data: DataDirectory,
+
+    /// Where to serve; port 0 takes a free port
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443", value_parser = parse_listen)]
+    pub listen: SocketAddr,
+
+    /// Where objects are kept: `embedded` in the data directory, `memory` until the end of the process, or in an etcd
+    #[arg(long, value_name = "embedded|memory|etcd=URL[,URL]", default_value = "embedded")]
+    pub store: StoreChoice,
+
+    #[command(flatten)]
+    pub etcd: EtcdFiles,
+
+    /// How to log, on stderr; RUST_LOG says what (for example RUST_LOG=debug)
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+
+    /// Turn features on or off
+    #[arg(long, value_name = "NAME=true|false,...", default_value = "", hide_default_value = true)]
+    pub feature_gates: Gates,
+
+    /// Turn API groups and versions on or off, for example `api/alpha=true`
+    #[arg(long, value_name = "NAME=VALUE,...", default_value = "", hide_default_value = true)]
+    pub runtime_config: RuntimeConfig,
+
+    /// A CSV file of bearer tokens: token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    pub token_auth_file: Option<PathBuf>,
+
+    /// Where services get their addresses from
+    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12")]
+    pub service_cluster_ip_range: AddressRange,
+
+    /// Where services of type NodePort get their ports from
+    #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767")]
+    pub service_node_port_range: PortRange,
+}
+
+const UP_EXAMPLES: &str = "\
+The first start makes a certificate authority, certificates and a kubeconfig in the data directory; later starts reuse
+them. Once everything answers, one line on stdout says so:
+  ready in 87 ms  https://127.0.0.1:6443  KUBECONFIG=/home/me/.local/share/rkube/kubeconfig
+
+Examples:
+  rkube up
+  rkube up --listen 0.0.0.0:6443 --data-dir /srv/rkube
+  rkube up --store etcd=http://127.0.0.1:2379
+  RUST_LOG=debug rkube up --log-format json 2> rkube.log";
+
+#[derive(Debug, Args)]
+pub struct EtcdFiles {
+    /// Who signs etcd's certificates, as PEM
+    #[arg(long, value_name = "FILE")]
+    pub etcd_cafile: Option<PathBuf>,
+
+    /// The certificate to show to etcd, as PEM
+    #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
+    pub etcd_certfile: Option<PathBuf>,
+
+    /// Its key, as PEM
+    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
+    pub etcd_keyfile: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Store {
+    /// Write everything that the store of a data directory holds to FILE
+    Save {
+        file: PathBuf,
+        #[command(flatten)]
+        data: DataDirectory,
+    },
+    /// Fill a new data directory from FILE
+    Restore {
+        file: PathBuf,
+        /// The directory to fill; its store must be empty
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct DataDirectory {
+    /// Where everything is kept [default: $XDG_DATA_HOME/rkube or ~/.local/share/rkube]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl DataDirectory {
+    /// As given, or the default, as an absolute path.
+    pub fn path(&self) -> anyhow::Result<PathBuf> {
+        let directory = match &self.data_dir {
+            Some(directory) => directory.clone(),
+            None => default_data_directory(|name| std::env::var_os(name).map(PathBuf::from))
+                .context("neither HOME nor XDG_DATA_HOME is set: say where to keep data with --data-dir DIR")?,
+        };
+        std::path::absolute(&directory).with_context(|| format!("cannot use --data-dir {}", directory.display()))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+fn default_data_directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let absolute = |name| variable(name).filter(|path| path.is_absolute());
+    let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
+    Some(base.join("rkube"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn up(arguments: &[&str]) -> Up {
+        let arguments = ["rkube", "up"].iter().chain(arguments);
+        match Arguments::try_parse_from(arguments).unwrap().command {
+            Command::Up(up) => up,
+            other => panic!("parsed as {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn up_has_defaults() {
+        let up = up(&[]);
+        assert_eq!(up.listen.to_string(), "127.0.0.1:6443");
+        assert_eq!(up.store, StoreChoice::Embedded);
+        assert_eq!(up.log_format, LogFormat::Text);
+        assert_eq!(up.service_cluster_ip_range.to_string(), "10.96.0.0/12");
+        assert_eq!(up.service_node_port_range, PortRange { first: 30000, last: 32767 });
+        assert!(up.feature_gates.0.is_empty() && up.runtime_config.0.is_empty());
+    }
+
+    #[test]
+    fn up_takes_every_flag() {
+        let up = up(&[
+            "--data-dir=/srv/rkube",
+            "--listen=[::1]:0",
+            "--store=etcd=http://a:2379,http://b:2379",
+            "--log-format=json",
+            "--feature-gates=A=true,B=false",
+            "--runtime-config=api/all=true,batch/v1=false",
+            "--token-auth-file=/tokens",
+            "--service-cluster-ip-range=fd00::/108",
+            "--service-node-port-range=31000-31010",
+        ]);
+        assert_eq!(up.data.path().unwrap(), PathBuf::from("/srv/rkube"));
+        assert_eq!(up.listen.to_string(), "[::1]:0");
+        assert_eq!(up.store, StoreChoice::Etcd(vec!["http://a:2379".into(), "http://b:2379".into()]));
+        assert_eq!(up.feature_gates.0.get("B"), Some(&false));
+        assert_eq!(up.runtime_config.0.get("api/all").map(String::as_str), Some("true"));
+        assert_eq!(up.token_auth_file, Some("/tokens".into()));
+    }
+
+    #[test]
+    fn store_commands_parse() {
+        let parse = |arguments: &[&str]| Arguments::try_parse_from(arguments).map(|arguments| arguments.command);
+        assert!(matches!(
+            parse(&["rkube", "store", "save", "f", "--data-dir", "d"]),
+            Ok(Command::Store(Store::Save { .. }))
+        ));
+        assert!(matches!(
+            parse(&["rkube", "store", "restore", "f", "--data-dir", "d"]),
+            Ok(Command::Store(Store::Restore { .. }))
+        ));
+        assert!(parse(&["rkube", "store", "restore", "f"]).is_err(), "a restore says where to");
+    }
+
+    #[test]
+    fn the_data_directory_follows_the_environment() {
+        let table = [
+            (Some("/x"), Some("/h"), Some("/x/rkube")),
+            (None, Some("/h"), Some("/h/.local/share/rkube")),
+            (Some("relative"), Some("/h"), Some("/h/.local/share/rkube")),
+            (None, None, None),
+        ];
+        for (data_home, home, expected) in table {
+            let found = default_data_directory(|name| match name {
+                "XDG_DATA_HOME" => data_home.map(PathBuf::from),
+                _ => home.map(PathBuf::from),
+            });
+            assert_eq!(found, expected.map(PathBuf::from), "{data_home:?} {home:?}");
+        }
+    }
+
+    #[test]
+    fn the_version_names_both() {
+        assert!(version_line().starts_with("rkube 0."));
+        assert!(version_line().ends_with("(Kubernetes 1.36.4)"));
+    }
+}

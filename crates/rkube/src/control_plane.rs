@@ -1,0 +1,95 @@
+//! The control plane in this process: the API server on its listener, and the controllers, which call it without a
+//! socket on the same road as everybody else.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use anyhow::Context;
+use rkube_apiserver::{ApiServer, Body, Config, User, UserRef, serve};
+use rkube_operator::kube;
+use rustls::ServerConfig;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+const CONTROLLERS_AGENT: &str = "kube-controller-manager";
+
+pub struct ControlPlane {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+    _controllers: JoinSet<()>,
+}
+
+impl ControlPlane {
+    /// Returns once everything answers. `listener` is bound and non-blocking; `ca_pem` is what every namespace's
+    /// `kube-root-ca.crt` holds.
+    pub async fn start(
+        config: Config,
+        listener: TcpListener,
+        tls: ServerConfig,
+        ca_pem: String,
+    ) -> anyhow::Result<Self> {
+        let address = listener.local_addr()?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let server = ApiServer::start(config).await.context("cannot start the API server")?;
+        let (stop, stopped) = watch::channel(false);
+        let controllers = start_controllers(&server, ca_pem);
+        let serving = tokio::spawn(serve::run(server, listener, tls, stopped));
+        Ok(ControlPlane { address, stop, serving, _controllers: controllers })
+    }
+
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns if the server ends without having been asked to.
+    pub async fn ended(&mut self) -> anyhow::Error {
+        match (&mut self.serving).await {
+            Ok(()) => anyhow::anyhow!("the API server has stopped: see the log"),
+            Err(error) => anyhow::anyhow!("the API server has failed: {error}"),
+        }
+    }
+
+    /// Takes no new requests, completes those under way, ends watches.
+    pub async fn shutdown(self) {
+        self.stop.send_replace(true);
+        // An error means that serving has ended already, by a panic that was logged.
+        let _ = self.serving.await;
+    }
+}
+
+fn start_controllers(server: &Arc<ApiServer>, root_ca: String) -> JoinSet<()> {
+    let server = server.clone();
+    rkube_controllers::start(&rkube_controllers::Config {
+        client: Box::new(move |name| in_process_client(&server, controller_user(name))),
+        root_ca,
+    })
+}
+
+/// Controllers act as upstream's service accounts. Until roles say what these may do, they are masters.
+fn controller_user(name: &str) -> UserRef {
+    Arc::new(User {
+        name: format!("system:serviceaccount:kube-system:{name}").into(),
+        groups: [
+            "system:serviceaccounts",
+            "system:serviceaccounts:kube-system",
+            "system:authenticated",
+            "system:masters",
+        ]
+        .map(Into::into)
+        .to_vec(),
+        ..User::default()
+    })
+}
+
+/// A client whose transport is the server itself.
+fn in_process_client(server: &Arc<ApiServer>, user: UserRef) -> kube::Client {
+    let server = server.clone();
+    let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
+        let (server, user) = (server.clone(), user.clone());
+        let agent = http::HeaderValue::from_static(CONTROLLERS_AGENT);
+        request.headers_mut().insert(http::header::USER_AGENT, agent);
+        async move { Ok::<http::Response<Body>, std::convert::Infallible>(server.handle(request, Some(&user)).await) }
+    });
+    kube::Client::new(service, "default")
+}

@@ -1,0 +1,71 @@
+//! The kubeconfig that `rkube up` writes: all that a client needs, in one file.
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::files::{self, Readers};
+use crate::pki::Pki;
+
+/// The name of cluster, context and user.
+const NAME: &str = "rkube";
+
+/// Writes the file anew, so that it always fits the address and the certificates of this start.
+pub fn write(path: &Path, url: &str, pki: &Pki) -> Result<(), files::Error> {
+    files::replace(path, &render(url, pki), Readers::Owner)
+}
+
+fn render(url: &str, pki: &Pki) -> String {
+    let ca = STANDARD.encode(&pki.ca.certificate);
+    let certificate = STANDARD.encode(&pki.admin.certificate);
+    let key = STANDARD.encode(&pki.admin.key);
+    format!(
+        "\
+apiVersion: v1
+kind: Config
+clusters:
+- name: {NAME}
+  cluster:
+    certificate-authority-data: {ca}
+    server: {url}
+contexts:
+- name: {NAME}
+  context:
+    cluster: {NAME}
+    user: {NAME}
+current-context: {NAME}
+preferences: {{}}
+users:
+- name: {NAME}
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pki::Pair;
+
+    #[test]
+    fn credentials_are_embedded() {
+        let pair = |text: &str| Pair { certificate: text.to_owned(), key: format!("{text}-key") };
+        let pki =
+            Pki { ca: pair("ca"), server: pair("server"), admin: pair("admin"), service_account_key: String::new() };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("kubeconfig");
+        write(&path, "https://127.0.0.1:6443", &pki).unwrap();
+        // The loader that operators use reads it back.
+        let config = kube::config::Kubeconfig::read_from(&path).unwrap();
+        assert_eq!(config.current_context.as_deref(), Some("rkube"));
+        let cluster = config.clusters[0].cluster.as_ref().unwrap();
+        assert_eq!(cluster.server.as_deref(), Some("https://127.0.0.1:6443"));
+        assert_eq!(cluster.certificate_authority_data.as_deref(), Some("Y2E="));
+        let user = config.auth_infos[0].auth_info.as_ref().unwrap();
+        assert_eq!(user.client_certificate_data.as_deref(), Some("YWRtaW4="));
+        assert!(user.client_key_data.is_some());
+    }
+}

@@ -1,0 +1,81 @@
+//! One process per data directory, whatever store it uses: certificates and kubeconfig are its own too.
+//!
+//! The lock is the kernel's, on `DIR/lock`: it ends with the process, however that ends. The file's text says who
+//! holds it, for whoever comes second.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "{} is in use by another rkube ({holder}): stop that one, or choose another directory with --data-dir DIR",
+        directory.display()
+    )]
+    Held { directory: PathBuf, holder: String },
+    #[error("cannot lock {}", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+}
+
+/// The lock on a data directory, held until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    file: File,
+}
+
+impl Lock {
+    pub fn take(directory: &Path) -> Result<Lock, Error> {
+        let path = directory.join("lock");
+        let failed = |source| Error::Io { path: path.clone(), source };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {
+                let mut lock = Lock { path, file };
+                lock.say(&format!("pid {}", std::process::id()))?;
+                Ok(lock)
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                file.read_to_string(&mut holder).map_err(failed)?;
+                let holder = if holder.is_empty() { "just starting".to_owned() } else { holder };
+                Err(Error::Held { directory: directory.to_owned(), holder })
+            }
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
+    }
+
+    /// What the next one to come is told: process and address.
+    pub fn serving_at(&mut self, url: &str) -> Result<(), Error> {
+        self.say(&format!("pid {}, {url}", std::process::id()))
+    }
+
+    fn say(&mut self, text: &str) -> Result<(), Error> {
+        let write = |file: &mut File| {
+            file.rewind()?;
+            file.write_all(text.as_bytes())?;
+            file.set_len(text.len() as u64)
+        };
+        write(&mut self.file).map_err(|source| Error::Io { path: self.path.clone(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_told_who_holds_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut lock = Lock::take(directory.path()).unwrap();
+        lock.serving_at("https://127.0.0.1:6443").unwrap();
+        let error = Lock::take(directory.path()).unwrap_err().to_string();
+        assert!(error.contains(&format!("(pid {}, https://127.0.0.1:6443)", std::process::id())), "{error}");
+        drop(lock);
+        Lock::take(directory.path()).unwrap();
+    }
+}

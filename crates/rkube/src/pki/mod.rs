@@ -1,0 +1,170 @@
+//! The cluster's certificates: made on the first start, reused on later ones.
+//!
+//! `DIR/pki` holds a pair of files each for the authority (`ca`), the server (`apiserver`) and the administrator
+//! (`admin`), and the key with which service account tokens are signed (`sa.key`, `sa.pub`). All keys are ECDSA P-256.
+//!
+//! - A key is written before what is made with it: a certificate without its key is an error, never half a start.
+//! - The authority and the signing key are never replaced: clients and tokens out there depend on them.
+//! - Server and administrator get a new certificate, with the key they have, when theirs is about to expire, is of
+//!   another authority or, the server's, lacks a name. That happens at a start: nothing is renewed in between.
+
+mod inspect;
+mod issue;
+mod names;
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{Issuer, KeyPair};
+use rkube_machinery::host::Entropy;
+
+use crate::files::{self, Readers};
+use inspect::Facts;
+use issue::Subject;
+pub use names::ServerNames;
+
+/// Everything as PEM.
+pub struct Pki {
+    pub ca: Pair,
+    pub server: Pair,
+    /// Of a user in the group `system:masters`.
+    pub admin: Pair,
+    /// Signs service account tokens.
+    pub service_account_key: String,
+}
+
+pub struct Pair {
+    pub certificate: String,
+    pub key: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    File(#[from] files::Error),
+    #[error("{} is missing, but {} is there: put it back, or remove the directory to begin with a new authority",
+            missing.display(), present.display())]
+    Half { missing: PathBuf, present: PathBuf },
+    #[error("{} is damaged: put a good one back, or remove the directory to begin with a new authority", path.display())]
+    Damaged { path: PathBuf, source: rcgen::Error },
+    #[error("the authority {} has expired: remove its directory to begin with a new one", .0.display())]
+    Expired(PathBuf),
+    #[error("cannot make a certificate")]
+    Issue(#[from] rcgen::Error),
+}
+
+/// Reads what `directory` holds and makes what it lacks.
+pub fn load_or_create(
+    directory: &Path,
+    names: &ServerNames,
+    now_seconds: i64,
+    entropy: &dyn Entropy,
+) -> Result<Pki, Error> {
+    files::make_private_directory(directory)?;
+    let files = Files { directory, now_seconds, entropy };
+    let authority = files.authority()?;
+    let server = files.leaf("apiserver", &authority, Subject::Server(names))?;
+    let admin = files.leaf("admin", &authority, Subject::Admin)?;
+    let service_account_key = files.signing_key()?;
+    Ok(Pki { ca: authority.pair, server, admin, service_account_key })
+}
+
+struct Authority {
+    pair: Pair,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+struct Files<'a> {
+    directory: &'a Path,
+    now_seconds: i64,
+    entropy: &'a dyn Entropy,
+}
+
+impl Files<'_> {
+    fn authority(&self) -> Result<Authority, Error> {
+        let (certificate_path, key_path) = (self.path("ca.crt"), self.path("ca.key"));
+        let pair = match (files::read(&certificate_path)?, files::read(&key_path)?) {
+            (Some(certificate), Some(key)) => Pair { certificate, key },
+            (Some(_), None) => return Err(Error::Half { missing: key_path, present: certificate_path }),
+            (None, _) => {
+                let pair = issue::authority(self.now_seconds, self.entropy)?;
+                self.write_pair("ca", &pair)?;
+                pair
+            }
+        };
+        let facts = Facts::read(&pair.certificate)
+            .map_err(|source| Error::Damaged { path: certificate_path.clone(), source })?;
+        if facts.expires_within(self.now_seconds, 0) {
+            return Err(Error::Expired(certificate_path));
+        }
+        let key = KeyPair::from_pem(&pair.key).map_err(|source| Error::Damaged { path: key_path.clone(), source })?;
+        let issuer = Issuer::from_ca_cert_pem(&pair.certificate, key)
+            .map_err(|source| Error::Damaged { path: certificate_path, source })?;
+        Ok(Authority { pair, issuer })
+    }
+
+    fn leaf(&self, name: &str, authority: &Authority, subject: Subject<'_>) -> Result<Pair, Error> {
+        let (certificate_path, key_path) = (self.path(&format!("{name}.crt")), self.path(&format!("{name}.key")));
+        let certificate = files::read(&certificate_path)?;
+        let key = files::read(&key_path)?;
+        if certificate.is_some() && key.is_none() {
+            return Err(Error::Half { missing: key_path, present: certificate_path });
+        }
+        let key = match key {
+            Some(text) => KeyPair::from_pem(&text).map_err(|source| Error::Damaged { path: key_path, source })?,
+            None => issue::new_key()?,
+        };
+        if let Some(certificate) = certificate {
+            if self.is_good(&certificate, &key, authority, &subject) {
+                return Ok(Pair { certificate, key: key.serialize_pem() });
+            }
+            tracing::info!(path = %certificate_path.display(), "renewing a certificate");
+        }
+        let certificate = issue::leaf(&authority.issuer, &key, subject, self.now_seconds, self.entropy)?;
+        let pair = Pair { certificate, key: key.serialize_pem() };
+        self.write_pair(name, &pair)?;
+        Ok(pair)
+    }
+
+    fn is_good(&self, certificate: &str, key: &KeyPair, authority: &Authority, subject: &Subject<'_>) -> bool {
+        let Ok(facts) = Facts::read(certificate) else { return false };
+        let names_fit = match subject {
+            Subject::Server(names) => facts.covers(names),
+            Subject::Admin => true,
+        };
+        names_fit
+            && facts.is_of_key(key)
+            && facts.is_signed_by(&authority.pair.certificate)
+            && !facts.expires_within(self.now_seconds, issue::RENEW_BEFORE_SECONDS)
+    }
+
+    fn signing_key(&self) -> Result<String, Error> {
+        let path = self.path("sa.key");
+        let key = match files::read(&path)? {
+            Some(text) => KeyPair::from_pem(&text).map_err(|source| Error::Damaged { path, source })?,
+            None => {
+                let key = issue::new_key()?;
+                files::replace(&path, &key.serialize_pem(), Readers::Owner)?;
+                key
+            }
+        };
+        let public = key.public_key_pem();
+        let public_path = self.path("sa.pub");
+        if files::read(&public_path)?.as_deref() != Some(&public) {
+            files::replace(&public_path, &public, Readers::Everybody)?;
+        }
+        Ok(key.serialize_pem())
+    }
+
+    fn write_pair(&self, name: &str, pair: &Pair) -> Result<(), Error> {
+        files::replace(&self.path(&format!("{name}.key")), &pair.key, Readers::Owner)?;
+        files::replace(&self.path(&format!("{name}.crt")), &pair.certificate, Readers::Everybody)?;
+        Ok(())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

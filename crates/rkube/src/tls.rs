@@ -1,0 +1,50 @@
+//! How the server speaks TLS: its certificate, and client certificates of the cluster's authority where one is shown.
+
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+
+use crate::pki::Pki;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("a certificate or key is damaged")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    #[error("the certificates cannot be used")]
+    Tls(#[from] rustls::Error),
+    #[error("the authority cannot be used for client certificates")]
+    Verifier(#[from] rustls::server::VerifierBuilderError),
+}
+
+/// A client without a certificate may connect: it may have a token, or be nobody. One with a certificate of another
+/// authority may not.
+pub fn server_config(pki: &Pki) -> Result<ServerConfig, Error> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(&pki.ca.certificate)? {
+        roots.add(certificate)?;
+    }
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).allow_unauthenticated().build()?;
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(certificates(&pki.server.certificate)?, private_key(&pki.server.key)?)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
+    Ok(CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>()?)
+}
+
+pub fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, Error> {
+    Ok(PrivateKeyDer::from_pem_slice(pem.as_bytes())?)
+}

@@ -1,0 +1,164 @@
+//! `rkube up`: from flags to a running cluster, and back to nothing.
+//!
+//! The text's order is the order of the start. The directory is locked before anything is written to it, the address
+//! is bound before certificates are made for it, and the kubeconfig is there before `ready` is said.
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use rkube_apiserver::Config;
+use rkube_machinery::host::Clock;
+use rkube_store::Store;
+
+use crate::cli::Up;
+use crate::control::Door;
+use crate::control_plane::ControlPlane;
+use crate::flags::StoreChoice;
+use crate::host::{Started, SystemClock, SystemEntropy};
+use crate::lock::Lock;
+use crate::pki::{self, ServerNames};
+use crate::signals::{self, Signals};
+use crate::{files, kubeconfig, logging, served, stores, tls, tokens};
+
+/// Returns when a signal has ended the cluster in good order.
+pub fn run(options: Up, started: Started) -> anyhow::Result<()> {
+    logging::start(options.log_format);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    runtime.block_on(async {
+        let mut signals = Signals::install().context("cannot listen for signals")?;
+        let mut cluster = tokio::select! {
+            cluster = Cluster::start(&options) => cluster?,
+            // Nothing runs yet that would have to be drained.
+            kind = signals.next() => std::process::exit(signals::exit_code(kind)),
+        };
+        announce(&cluster, started)?;
+        tokio::select! {
+            _ = signals.next() => tracing::info!("ending; a second signal ends at once"),
+            error = cluster.control_plane.ended() => return Err(error),
+        }
+        tokio::select! {
+            () = cluster.shutdown() => Ok(()),
+            kind = signals.next() => std::process::exit(signals::exit_code(kind)),
+        }
+    })
+}
+
+struct Cluster {
+    control_plane: ControlPlane,
+    store: Arc<dyn Store>,
+    kubeconfig: PathBuf,
+    _door: Option<Door>,
+    /// Let go last.
+    _lock: Lock,
+}
+
+impl Cluster {
+    async fn start(options: &Up) -> anyhow::Result<Cluster> {
+        let directory = options.data.path()?;
+        files::make_private_directory(&directory)?;
+        let mut lock = Lock::take(&directory)?;
+        let (listener, address) = bind(options.listen)?;
+        let url = url(address);
+        lock.serving_at(&url)?;
+
+        let first_service_address = options.service_cluster_ip_range.first_address();
+        let names = ServerNames::of_this_host(first_service_address, options.listen.ip());
+        let pki = pki::load_or_create(&directory.join("pki"), &names, SystemClock.now_seconds(), &SystemEntropy)?;
+        let tokens = options.token_auth_file.as_deref().map(tokens::read).transpose()?.unwrap_or_default();
+        let store = stores::open(options, &directory, &url).await?;
+
+        let config = Config {
+            store: Arc::clone(&store),
+            store_is_shared: matches!(options.store, StoreChoice::Etcd(_)),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            kinds: served::kinds(rkube_kinds::ALL, &options.runtime_config.0)?,
+            features: served::features(&options.feature_gates.0)?,
+            tokens: tokens::known(tokens),
+            service_account_key: pki.service_account_key.clone(),
+            service_cidr: options.service_cluster_ip_range.to_string(),
+            node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,
+            advertise: (address.ip(), address.port()),
+        };
+        let tls = tls::server_config(&pki)?;
+        let control_plane = ControlPlane::start(config, listener, tls, pki.ca.certificate.clone()).await?;
+
+        let kubeconfig = directory.join("kubeconfig");
+        kubeconfig::write(&kubeconfig, &url, &pki)?;
+        let door = open_door(&directory, &store);
+        Ok(Cluster { control_plane, store, kubeconfig, _door: door, _lock: lock })
+    }
+
+    async fn shutdown(self) {
+        self.control_plane.shutdown().await;
+        self.store.shutdown().await;
+    }
+}
+
+/// The one line on stdout that tells people and scripts that everything answers.
+fn announce(cluster: &Cluster, started: Started) -> anyhow::Result<()> {
+    let url = url(cluster.control_plane.local_addr());
+    let (milliseconds, kubeconfig) = (started.elapsed().as_millis(), cluster.kubeconfig.display());
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "ready in {milliseconds} ms  {url}  KUBECONFIG={kubeconfig}")
+        .and_then(|()| stdout.flush())
+        .context("cannot write to stdout")
+}
+
+fn bind(listen: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(listen).with_context(|| {
+        format!("cannot listen on {listen}: choose another address with --listen, such as 127.0.0.1:0 for a free port")
+    })?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// Where a client on this host reaches the address.
+fn url(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    format!("https://{}", SocketAddr::new(ip, address.port()))
+}
+
+/// Not worth failing for: without it a backup is still made when the process has ended.
+fn open_door(directory: &Path, store: &Arc<dyn Store>) -> Option<Door> {
+    match Door::open(directory, Arc::clone(store)) {
+        Ok(door) => Some(door),
+        Err(error) => {
+            tracing::warn!(%error, "`rkube store save` will not work while this runs: cannot open the control socket");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_an_address_that_answers() {
+        let table = [
+            ("127.0.0.1:6443", "https://127.0.0.1:6443"),
+            ("0.0.0.0:6443", "https://127.0.0.1:6443"),
+            ("[::]:1", "https://[::1]:1"),
+            ("192.0.2.1:443", "https://192.0.2.1:443"),
+        ];
+        for (address, expected) in table {
+            assert_eq!(url(address.parse().unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn a_port_in_use_is_said_with_the_way_out() {
+        let (_held, address) = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let error = format!("{:#}", bind(address).unwrap_err());
+        assert!(error.contains("--listen") && error.contains("in use"), "{error}");
+    }
+}

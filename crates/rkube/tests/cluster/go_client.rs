@@ -1,0 +1,17 @@
+//! client-go with protobuf, as Kubernetes' own components speak.
+
+use crate::start;
+
+#[test]
+fn it_creates_lists_and_watches_pods_in_protobuf() {
+    let rkube = start();
+    let Some(program) = rkube.go_program("go-client") else { return };
+    program
+        .run(&["default"])
+        .says("created two")
+        .says("listed 2")
+        .says("conflict")
+        .says("informed")
+        .says("deleted two")
+        .says("done");
+}

@@ -1,0 +1,34 @@
+//! The real binary, driven by the clients that people use. One test program, so that its dependencies are linked once;
+//! one module per client or topic.
+
+#![allow(clippy::unwrap_used)]
+
+mod authentication;
+mod backup;
+mod bad_input;
+mod crash;
+mod etcd;
+mod go_client;
+mod helm;
+mod kopf;
+mod kube_rs;
+mod kubectl_apply;
+mod kubectl_change;
+mod kubectl_discover;
+mod kubectl_old;
+mod kubectl_read;
+mod kubectl_watch;
+mod life;
+mod python;
+
+use rkube_testkit::Rkube;
+
+/// A new cluster that keeps its objects in memory.
+fn start() -> Rkube {
+    Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &["--store=memory"])
+}
+
+/// A new cluster that keeps its objects on disk, as people run it.
+fn start_durable() -> Rkube {
+    Rkube::start(env!("CARGO_BIN_EXE_rkube"))
+}

@@ -1,0 +1,164 @@
+//! The real binary, running.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::TIMEOUT;
+use crate::process::Process;
+
+/// A running `rkube up`.
+pub struct Rkube {
+    binary: PathBuf,
+    arguments: Vec<String>,
+    directory: TempDir,
+    running: Option<Running>,
+}
+
+struct Running {
+    process: Process,
+    ready: Ready,
+}
+
+/// What the line on stdout says.
+struct Ready {
+    milliseconds: u64,
+    url: String,
+    kubeconfig: PathBuf,
+}
+
+impl Rkube {
+    /// `binary` is `env!("CARGO_BIN_EXE_rkube")` of the test, unless `RKUBE_TEST_BINARY` names another one: a release
+    /// build, or whatever has the same flags and says `ready` likewise. Returns once everything answers.
+    pub fn start(binary: &str) -> Rkube {
+        Rkube::start_with(binary, &[])
+    }
+
+    /// With more flags for `rkube up`.
+    pub fn start_with(binary: &str, arguments: &[&str]) -> Rkube {
+        let mut rkube = Rkube {
+            binary: std::env::var_os("RKUBE_TEST_BINARY").map_or_else(|| binary.into(), PathBuf::from),
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+            directory: tempfile::tempdir().expect("a temporary directory"),
+            running: None,
+        };
+        rkube.restart();
+        rkube
+    }
+
+    /// Starts on the same directory, on another free port; ends a running one first, in good order.
+    pub fn restart(&mut self) {
+        if self.running.is_some() {
+            self.terminate();
+        }
+        let process = Process::spawn_with_lines(self.command().stderr(self.log()));
+        let Some(line) = process.next_line(TIMEOUT) else {
+            drop(process);
+            panic!("rkube did not get ready\n{}", self.stderr());
+        };
+        let ready = Ready::parse(&line).unwrap_or_else(|| panic!("an unexpected line: {line:?}"));
+        self.running = Some(Running { process, ready });
+    }
+
+    /// `rkube up` on this directory, as a command of its own: for a second one that should fail.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(self.data_directory()).args(&self.arguments);
+        command
+    }
+
+    pub fn url(&self) -> &str {
+        &self.running().ready.url
+    }
+
+    pub fn kubeconfig(&self) -> &Path {
+        &self.running().ready.kubeconfig
+    }
+
+    /// As the process itself says, from its start.
+    pub fn ready_after_milliseconds(&self) -> u64 {
+        self.running().ready.milliseconds
+    }
+
+    pub fn process_id(&self) -> u32 {
+        self.running().process.id()
+    }
+
+    pub fn data_directory(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// Somewhere for a test's own files and caches.
+    pub fn scratch_directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The end that nobody can prepare for.
+    pub fn kill9(&mut self) {
+        let mut running = self.running.take().expect("it runs");
+        running.process.signal(Signal::KILL);
+        running.process.wait(TIMEOUT).expect("a killed process ends");
+    }
+
+    /// Asks for an orderly end, and waits for it.
+    pub fn terminate(&mut self) -> ExitStatus {
+        let mut running = self.running.take().expect("it runs");
+        running.process.signal(Signal::TERM);
+        match running.process.wait(TIMEOUT) {
+            Some(status) => status,
+            None => panic!("rkube does not end\n{}", self.stderr()),
+        }
+    }
+
+    /// All that was logged so far, of every start.
+    pub fn stderr(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("it runs")
+    }
+
+    fn log(&self) -> File {
+        OpenOptions::new().create(true).append(true).open(self.log_path()).expect("a log file")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.directory.path().join("stderr.log")
+    }
+}
+
+impl Drop for Rkube {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- what rkube logged\n{}---", self.stderr());
+        }
+    }
+}
+
+impl Ready {
+    /// `ready in 87 ms  https://127.0.0.1:6443  KUBECONFIG=/path`
+    fn parse(line: &str) -> Option<Ready> {
+        let mut parts = line.strip_prefix("ready in ")?.splitn(3, "  ");
+        let milliseconds = parts.next()?.strip_suffix(" ms")?.parse().ok()?;
+        let url = parts.next()?.to_owned();
+        let kubeconfig = parts.next()?.strip_prefix("KUBECONFIG=")?.into();
+        Some(Ready { milliseconds, url, kubeconfig })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_is_understood() {
+        let ready = Ready::parse("ready in 87 ms  https://127.0.0.1:6443  KUBECONFIG=/a b/kubeconfig").expect("parses");
+        assert_eq!((ready.milliseconds, ready.url.as_str()), (87, "https://127.0.0.1:6443"));
+        assert_eq!(ready.kubeconfig, Path::new("/a b/kubeconfig"));
+        assert!(Ready::parse("ready").is_none());
+    }
+}
