@@ -10,7 +10,8 @@ use crate::command::{cargo, run_quietly};
 /// A crate, and the crates of this workspace that it may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("machinery", &[]),
-    ("kinds", &["machinery"]),
+    ("cel", &["machinery"]),
+    ("kinds", &["cel", "machinery"]),
     ("store", &[]),
     ("operator", &["machinery"]),
     ("openapi", &["kinds", "machinery"]),
