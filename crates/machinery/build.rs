@@ -5,6 +5,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::{env, fs};
 
+#[allow(dead_code)]
+#[path = "src/letters.rs"]
+mod letters;
+
 struct Field {
     name: String,
     shape: String,
@@ -15,6 +19,7 @@ struct Field {
 
 fn main() {
     println!("cargo::rerun-if-changed=schema/types.tsv");
+    println!("cargo::rerun-if-changed=src/letters.rs");
     let text = fs::read_to_string("schema/types.tsv").expect("the table is part of the crate");
     let mut types: BTreeMap<String, (bool, Vec<Field>)> = BTreeMap::new();
     let mut current = String::new();
@@ -42,37 +47,49 @@ fn main() {
         }
         writeln!(out, "], json: &[").expect("fits");
         let mut flat = Vec::new();
-        flatten(name, &types, &mut Vec::new(), &mut flat);
-        for (json, path) in &flat {
-            writeln!(out, "({json:?}, &{path:?}),").expect("fits");
+        flatten(name, &types, &mut flat);
+        for (_, owner, field) in &flat {
+            writeln!(out, "(TypeRef({}), {field}),", index[owner.as_str()]).expect("fits");
         }
-        let mut by_name: Vec<(String, usize)> =
-            flat.iter().enumerate().map(|(position, (json, _))| (json.clone(), position)).collect();
-        by_name.sort();
-        writeln!(out, "], by_name: &{:?} }},", by_name.iter().map(|entry| entry.1 as u16).collect::<Vec<_>>())
-            .expect("fits");
+        let names: Vec<&str> = flat.iter().map(|(json, _, _)| json.as_str()).collect();
+        let (places, seed) = places(&names);
+        writeln!(out, "], places: &{places:?}, seed: {seed} }},").expect("fits");
     }
     writeln!(out, "];").expect("fits");
     let path = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("types.rs");
     fs::write(path, out).expect("the output directory takes files");
 }
 
-/// The fields as they stand in JSON, each with the path of field indexes that leads to it through inline structs.
-fn flatten(
-    name: &str,
-    types: &BTreeMap<String, (bool, Vec<Field>)>,
-    prefix: &mut Vec<u16>,
-    out: &mut Vec<(String, Vec<u16>)>,
-) {
+/// The fields as they stand in JSON, each with the struct that declares it and its index there.
+fn flatten(name: &str, types: &BTreeMap<String, (bool, Vec<Field>)>, out: &mut Vec<(String, String, u16)>) {
     let fields = &types[name].1;
     for (index, field) in fields.iter().filter(|field| field.name != "-typemeta").enumerate() {
-        prefix.push(index as u16);
         if field.name == "-inline" {
-            flatten(field.shape.trim_start_matches('@'), types, prefix, out);
+            flatten(field.shape.trim_start_matches('@'), types, out);
         } else {
-            out.push((field.name.clone(), prefix.clone()));
+            out.push((field.name.clone(), name.to_owned(), index as u16));
         }
-        prefix.pop();
+    }
+}
+
+/// A place for each name by its hash, and the seed with which no two have the same. Places without a name are empty.
+fn places<'a>(names: &[&'a str]) -> (Vec<(&'a str, u16)>, u64) {
+    let mut size = (2 * names.len()).next_power_of_two();
+    loop {
+        for seed in 0..1000 {
+            let mut places = vec![("", 0); size];
+            let free = names.iter().enumerate().all(|(position, name)| {
+                let place = &mut places[letters::hash(name, seed) as usize & (size - 1)];
+                let free = place.0.is_empty();
+                *place = (name, position as u16);
+                free
+            });
+            if free {
+                return (places, seed);
+            }
+        }
+        size *= 2;
+        assert!(size < 1 << 16, "two names look alike to the hash: {names:?}");
     }
 }
 

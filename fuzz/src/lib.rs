@@ -27,5 +27,13 @@ pub const TARGETS: &[(&str, Body, &[&[u8]])] = &[
     ("selectors", texts::selectors, &[b"a in (b,c),!d,e=f,g!=h,i>1,j notin ()", b"metadata.name=a\\,b,x!=y"]),
     ("quantities", texts::quantities, &[b"1.5Gi,-3e-9,0.1m,1E", b"99999999999999999999Ei,1n"]),
     ("times", texts::times, &[b"2024-02-29T23:59:60.123456789+01:00", b"-1h2.5m3ns", b"0000-00-00T00:00:00Z"]),
+    (
+        "expressions",
+        texts::expressions,
+        &[
+            b"x.a.all(e, e.b > 1) && has(x.c) ? [1, ?x.?d] : {'k': -2u}['k']",
+            b"cel.bind(v, x.map(e, e + 'a'), v.sortBy(s, s)[0])",
+        ],
+    ),
     ("kinds", rules::kinds, &[]),
 ];

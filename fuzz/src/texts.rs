@@ -1,5 +1,6 @@
 //! Short texts with a grammar of their own.
 
+use rkube_cel::{Activation, Budget, Environment, Type, Value};
 use rkube_machinery::decode::base64;
 use rkube_machinery::quantity::Quantity;
 use rkube_machinery::selector::{fields, labels};
@@ -65,4 +66,23 @@ pub fn times(bytes: &[u8]) {
         assert_eq!(base64::decode(base64::encode(&plain).as_bytes()), Ok(plain));
     }
     let _ = base64::canonical(text);
+}
+
+/// CEL: a text gets an answer, what is printed reads back the same, and no evaluation spends more than its budget.
+pub fn expressions(bytes: &[u8]) {
+    const BUDGET: u64 = 10_000;
+    /// Parentheses that are printed count as levels: what is longer may be too deep to be read again.
+    const PRINTED_MAX_BYTES: usize = 200;
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let environment = Environment::new().with_bind().variable("x", Type::Dyn);
+    let Ok(tree) = environment.parse(text) else { return };
+    let printed = tree.to_string();
+    match environment.parse(&printed) {
+        Ok(again) => assert_eq!(again.to_string(), printed),
+        Err(issues) => assert!(printed.len() > PRINTED_MAX_BYTES, "{printed}: {issues}"),
+    }
+    if let Ok(program) = environment.compile(text) {
+        let activation = Activation::new().value("x", Value::list(vec![Value::Int(1), Value::string("a")]));
+        let _ = program.evaluate(&activation, &mut Budget::new(BUDGET));
+    }
 }

@@ -29,5 +29,6 @@ mod version;
 
 pub use content::Body;
 pub use features::Features;
+pub use registry::Component;
 pub use request::{User, UserRef};
 pub use server::{ApiServer, Config, Error};

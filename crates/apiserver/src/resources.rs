@@ -25,7 +25,11 @@ pub struct Served {
 impl Served {
     /// The object in this version, with its resource version (none if the entry has revision 0).
     pub fn value(&self, entry: &Entry) -> Value {
-        let stored = entry.object.value(entry.revision);
+        self.to_served(entry.object.value(entry.revision))
+    }
+
+    /// An object in the stored form, in this version.
+    pub fn to_served(&self, stored: Value) -> Value {
         match &self.kind.conversion {
             Some(conversion) => (conversion.from_stored)(stored),
             None => stored,
@@ -98,6 +102,11 @@ impl Resources {
         self.by_path.get(&path_key(group, version, resource))
     }
 
+    /// The objects of a resource, where it is served and has any.
+    pub fn cache(&self, group: &str, version: &str, resource: &str) -> Option<Arc<cache::Resource>> {
+        self.find(group, version, resource).and_then(|served| served.cache.clone())
+    }
+
     pub fn all(&self) -> &[Arc<Served>] {
         &self.all
     }
@@ -108,6 +117,10 @@ impl Resources {
 
     pub fn has_group_version(&self, group: &str, version: &str) -> bool {
         self.all.iter().any(|served| served.kind.group == group && served.kind.version == version)
+    }
+
+    pub fn has_group(&self, group: &str) -> bool {
+        self.all.iter().any(|served| served.kind.group == group)
     }
 }
 

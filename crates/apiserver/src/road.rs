@@ -7,11 +7,13 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode, header};
+use rkube_kinds::kind::Part;
 use rkube_machinery::field::quote;
 use rkube_machinery::{Status, Value, names};
 
 use crate::content::{
-    Accept, Answer, Body, Format, Transform, accept, compress, discovery_accept, read_body, status_answer, value_answer,
+    Accept, Answer, Body, Format, Subject, Transform, accept, compress, discovery_accept, drain, read_body,
+    status_answer, value_answer,
 };
 use crate::metrics::Key;
 use crate::registry::{Call, change::part_of};
@@ -36,15 +38,20 @@ impl ApiServer {
         let (parts, body) = request.into_parts();
         let options = Options::parse(parts.uri.query().unwrap_or_default());
         let info = RequestInfo::new(&parts.method, parts.uri.path(), options.watch);
+        let pretty = wants_pretty(&parts, &options);
         let mutating = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let in_flight = self.metrics.in_flight(mutating);
-        let answering = AssertUnwindSafe(self.answer(&parts, body, &info, options, connection)).catch_unwind();
+        let mut body = std::pin::pin!(body);
+        let answering = AssertUnwindSafe(self.answer(&parts, body.as_mut(), &info, options, connection)).catch_unwind();
         let answer = answering.await.unwrap_or_else(|_| {
             tracing::error!(path = info.path, verb = %info.verb, "a request made the server panic");
             let message = "This request caused apiserver to panic. Look in the logs for details.";
             Err(Status::internal(message))
         });
         drop(in_flight);
+        if answer.is_err() && mutating {
+            drain(body).await;
+        }
         if let Err(status) = &answer
             && status.code >= 500
         {
@@ -57,11 +64,9 @@ impl ApiServer {
             );
         }
         let mut answer = answer.unwrap_or_else(|status| {
-            status_answer(
-                &status,
-                accept(header_text(&parts, header::ACCEPT), false)
-                    .map_or(PLAIN, |accept| Accept { transform: Transform::None, ..accept }),
-            )
+            let accepted = accept(header_text(&parts, header::ACCEPT), Subject::Object, true).unwrap_or(PLAIN);
+            let pretty = accepted.pretty || pretty;
+            status_answer(&status, Accept { transform: Transform::None, pretty, ..accepted })
         });
         if self.features.response_compression
             && header_text(&parts, header::ACCEPT_ENCODING).split(',').any(|coding| coding.trim().starts_with("gzip"))
@@ -90,6 +95,7 @@ impl ApiServer {
         let user = authn::authenticate(self, connection, &parts.headers)?;
         authz::authorize(&user, info)?;
         if info.target == Target::Path {
+            options.time_limit()?;
             return self.page(parts, info, &options).await;
         }
         let Some(served) = self.resources.find(&info.group, &info.version, &info.resource) else {
@@ -100,10 +106,19 @@ impl ApiServer {
         }
         let part = part_of(served, &info.subresource).ok_or_else(not_found_page)?;
         check_place(served, info)?;
-        let mut accepted = accept(header_text(parts, header::ACCEPT), info.verb == "watch")?;
+        let subject = match info.verb.as_ref() {
+            "watch" => Subject::Watch,
+            "list" => Subject::List,
+            _ => Subject::Object,
+        };
+        let is_review = served.cache.is_none() && info.verb == "create";
+        let tables = !is_review && !matches!(part, Part::Other("ephemeralcontainers" | "resize"));
+        let mut accepted = accept(header_text(parts, header::ACCEPT), subject, tables)?;
         accepted.pretty |= wants_pretty(parts, &options);
         let body =
             if matches!(parts.method, Method::GET | Method::HEAD) { Bytes::new() } else { read_body(body).await? };
+        // Found out with the body read, so that the connection can go on.
+        let limit = if is_long_running(info) { None } else { Some(options.time_limit()?) };
         let mut call = Call {
             server: self,
             served,
@@ -115,13 +130,21 @@ impl ApiServer {
             content_type: header_text(parts, header::CONTENT_TYPE),
             part,
             kept_empties: false,
-            warnings: outdated(served.kind),
+            gave_no_labels: false,
+            warnings: Vec::new(),
         };
-        let mut answer = if body.len() > HEAVY_BYTES && may_block() {
+        let is_heavy = body.len() > HEAVY_BYTES;
+        let running = async {
+            match limit {
+                Some(limit) => tokio::time::timeout(limit, call.run(body)).await.unwrap_or_else(|_| Ok(too_slow())),
+                None => call.run(body).await,
+            }
+        };
+        let mut answer = if is_heavy && may_block() {
             // What takes long to compute must not hold up the others on this thread.
-            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(call.run(body)))
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(running))
         } else {
-            call.run(body).await
+            running.await
         };
         let warnings = std::mem::take(&mut call.warnings);
         if !warnings.is_empty() {
@@ -159,6 +182,7 @@ impl ApiServer {
             },
             ["apis", group, version] => match discovery::resource_list(&self.resources, group, version) {
                 Some(list) => list,
+                None if self.resources.has_group(group) => return Err(not_found_page()),
                 None => return Ok(no_page()),
             },
             [""] => root_paths(&self.resources),
@@ -168,9 +192,9 @@ impl ApiServer {
         Ok(value_answer(StatusCode::OK, Accept { pretty, ..PLAIN }, &value, None))
     }
 
-    /// Within a served version a Status, elsewhere a plain page.
+    /// Within a served group a Status, elsewhere a plain page.
     fn no_such_resource(&self, info: &RequestInfo) -> Result<Answer, Status> {
-        let known = info.group.is_empty() || self.resources.has_group_version(&info.group, &info.version);
+        let known = info.group.is_empty() || self.resources.has_group(&info.group);
         if known { Err(not_found_page()) } else { Ok(no_page()) }
     }
 
@@ -200,6 +224,20 @@ impl ApiServer {
         let micros = self.clock.now_micros().saturating_sub(started);
         self.metrics.observe(key, u64::try_from(micros).unwrap_or_default());
     }
+}
+
+/// What lasts as long as the client wants.
+fn is_long_running(info: &RequestInfo) -> bool {
+    info.verb == "watch" || matches!(info.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward")
+}
+
+/// Said below the codecs: a status without its kind, whatever form was asked for.
+fn too_slow() -> Answer {
+    let status = Status::timeout("request did not complete within the allotted timeout", 0);
+    let mut value = status.to_value();
+    value.remove("kind");
+    value.remove("apiVersion");
+    value_answer(StatusCode::GATEWAY_TIMEOUT, PLAIN, &value, None)
 }
 
 /// Whether this runtime has other threads to go on with.
@@ -296,11 +334,6 @@ fn wants_pretty(parts: &Parts, options: &Options) -> bool {
         let agent = header_text(parts, header::USER_AGENT);
         ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
     })
-}
-
-/// What everybody who asks for this kind is told first.
-fn outdated(kind: &rkube_kinds::Kind) -> Vec<String> {
-    if kind.deprecation.is_empty() { Vec::new() } else { vec![kind.deprecation.to_owned()] }
 }
 
 fn add_warnings(answer: &mut Answer, warnings: &[String]) {

@@ -9,6 +9,7 @@ use rkube_store::Store;
 use tokio::sync::watch;
 
 use crate::admission::Chain;
+use crate::allocation::repair::{self, Repair};
 use crate::allocation::{Allocation, Ranges};
 use crate::authn::Tokens;
 use crate::authn::service_account::Signer;
@@ -17,7 +18,8 @@ use crate::cache::Cache;
 use crate::features::Features;
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
-use crate::registry::Leases;
+use crate::registry::{Component, Leases};
+use crate::request::{User, UserRef};
 use crate::resources::Resources;
 
 /// What a server is made from.
@@ -37,6 +39,8 @@ pub struct Config {
     pub node_ports: std::ops::RangeInclusive<u16>,
     /// Where the `kubernetes` service's endpoints are, and the port they listen on.
     pub advertise: (IpAddr, u16),
+    /// The other parts of the control plane, for those who ask how they are.
+    pub components: Vec<Component>,
 }
 
 pub struct ApiServer {
@@ -58,6 +62,9 @@ pub struct ApiServer {
     /// True once the server takes no more work: watches end.
     pub(crate) draining: watch::Sender<bool>,
     pub(crate) advertise: (IpAddr, u16),
+    pub(crate) components: Vec<Component>,
+    /// Who the server is in requests of its own.
+    pub(crate) itself: UserRef,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +89,7 @@ impl ApiServer {
         let caches = resources.caches().to_vec();
         let cache =
             Cache::start(config.store.clone(), caches).await.map_err(|error| Error::Store(error.to_string()))?;
-        let allocation = Allocation::new(ranges, &resources);
+        let allocation = Allocation::new(ranges);
         let server = Arc::new(ApiServer {
             admission: Chain::new(&resources, &config.entropy),
             store: config.store,
@@ -100,8 +107,13 @@ impl ApiServer {
             resources,
             draining: watch::Sender::new(false),
             advertise: config.advertise,
+            components: config.components,
+            itself: Arc::new(User::apiserver()),
         });
         bootstrap::run(&server).await.map_err(|status| Error::Bootstrap(status.message))?;
+        let mut repair = Repair::default();
+        repair.services(&server).await;
+        tokio::spawn(repair::run(Arc::downgrade(&server), repair));
         Ok(server)
     }
 

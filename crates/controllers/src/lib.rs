@@ -6,7 +6,11 @@ mod namespaced;
 mod namespaces;
 mod root_ca;
 mod service_accounts;
+mod service_cidrs;
 
+use std::sync::Arc;
+
+use rkube_machinery::host::Clock;
 use rkube_operator::kube::Client;
 use tokio::task::JoinSet;
 
@@ -16,6 +20,7 @@ pub struct Config {
     pub client: Box<dyn Fn(&'static str) -> Client + Send + Sync>,
     /// The cluster's certificate authority, in PEM.
     pub root_ca: String,
+    pub clock: Arc<dyn Clock>,
 }
 
 /// Starts all controllers. They end when the set is dropped.
@@ -24,5 +29,6 @@ pub fn start(config: &Config) -> JoinSet<()> {
     tasks.spawn(namespaces::run((config.client)("namespace-controller")));
     tasks.spawn(service_accounts::run((config.client)("service-account-controller")));
     tasks.spawn(root_ca::run((config.client)("root-ca-cert-publisher"), config.root_ca.clone()));
+    tasks.spawn(service_cidrs::run((config.client)("service-cidrs-controller"), config.clock.clone()));
     tasks
 }

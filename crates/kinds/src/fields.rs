@@ -1,6 +1,6 @@
 //! Small moves on objects that many kinds share.
 
-use rkube_machinery::Value;
+use rkube_machinery::{TypeRef, Value, decode};
 
 /// Makes the field what it is in `old`, absent where it is absent there.
 pub fn carry(object: &mut Value, old: &Value, field: &str) {
@@ -60,4 +60,15 @@ pub fn carry_metadata_but_managed_fields(object: &mut Value, old: &Value) {
             None => drop(metadata.remove(field)),
         }
     }
+}
+
+/// A label selector as messages show it: without what is empty.
+pub fn shown_selector(selector: &Value) -> Value {
+    let mut shown = selector.clone();
+    if !shown.is_null()
+        && let Some(kind) = TypeRef::find("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector")
+    {
+        decode::complete(&mut shown, kind.get());
+    }
+    shown
 }

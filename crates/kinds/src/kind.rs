@@ -161,6 +161,24 @@ pub struct Conversion {
     pub from_stored: fn(Value) -> Value,
 }
 
+/// The [`Conversion`] of a version whose objects differ from the stored ones in nothing but their version.
+macro_rules! renamed {
+    ($group:literal, $version:literal, stored as $stored:literal) => {
+        $crate::kind::Conversion {
+            group: $group,
+            to_stored: |mut object| {
+                object.set("apiVersion", concat!($group, "/", $stored));
+                object
+            },
+            from_stored: |mut object| {
+                object.set("apiVersion", concat!($group, "/", $version));
+                object
+            },
+        }
+    };
+}
+pub(crate) use renamed;
+
 /// A field that a field selector may name.
 pub struct Selectable {
     pub label: &'static str,
@@ -182,6 +200,13 @@ pub struct Column {
     pub cell: fn(object: &Value, now: i64) -> Value,
 }
 
+/// What a table says about a row beside its cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowCondition {
+    pub reason: &'static str,
+    pub message: &'static str,
+}
+
 /// Which write the rules are asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -198,6 +223,8 @@ pub struct Requester<'a> {
     pub user: &'a dyn Fn() -> Value,
     /// In seconds since 1970.
     pub now: i64,
+    /// Whether a new object came without labels.
+    pub gave_no_labels: bool,
 }
 
 /// How a kind's objects are made, changed and checked. Called in this order: `default`, (admission), `prepare_*`,
@@ -212,6 +239,18 @@ pub trait Rules: Sync + 'static {
     fn prepare_create(&self, _object: &mut Value) {}
 
     fn validate_create(&self, _object: &Value, _errors: &mut Errors) {}
+
+    /// What is wrong with an object because of the namespace that it is in, which `namespace` gives; its errors come
+    /// before those of `validate_*`. `old` on update.
+    fn validate_in_namespace(
+        &self,
+        _part: Part,
+        _object: &Value,
+        _old: Option<&Value>,
+        _namespace: &dyn Fn() -> Value,
+        _errors: &mut Errors,
+    ) {
+    }
 
     /// Carries over from `old` what this write may not change.
     fn prepare_update(&self, _part: Part, _object: &mut Value, _old: &Value) {}
@@ -288,12 +327,38 @@ pub trait Rules: Sync + 'static {
         false
     }
 
+    /// What clients hear who delete an object without saying what becomes of its dependents.
+    fn deletion_warning(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether a deletion marks the object in a step of its own, as namespaces are; only the words for preconditions
+    /// that do not hold show it.
+    fn marks_before_deletion(&self) -> bool {
+        false
+    }
+
     /// Touches an object that is marked for deletion but has to wait for its finalizers.
     fn prepare_deletion(&self, _object: &mut Value) {}
 
     /// Finalizers for a new object beyond those of the client (`kubernetes` in a namespace's spec is `prepare_create`'s).
     fn keep_until_finalized(&self, _object: &Value) -> bool {
         false
+    }
+
+    /// Annotations that stand for fields: whole objects show them, their metadata alone does not.
+    fn field_annotations(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Why such annotations cannot be read, if so.
+    fn unreadable(&self, _object: &Value) -> Option<String> {
+        None
+    }
+
+    /// That this object has come to its end, as tables mark it.
+    fn row_completed(&self, _object: &Value) -> Option<RowCondition> {
+        None
     }
 }
 
@@ -302,7 +367,7 @@ pub trait Rules: Sync + 'static {
 pub enum NameRule {
     /// A DNS subdomain (RFC 1123).
     Subdomain,
-    /// As `Subdomain`; of a generated name only the whole is looked at, not what it begins with.
+    /// As `Subdomain`; what a generated name begins with only has to fit in a path.
     LongName,
     /// A DNS label (RFC 1123).
     Label,
@@ -314,6 +379,8 @@ pub enum NameRule {
     PathSegment,
     /// A key of a ConfigMap.
     ConfigMapKey,
+    /// What the kind's own rules say; where they found nothing wrong, as `PathSegment`.
+    Own,
     /// As `PathSegment`; metadata is looked at only where the kind's own rules found nothing wrong.
     Common,
 }

@@ -40,6 +40,8 @@ pub use self::core::{pod_spec, service};
 
 /// Every built-in kind that is served.
 pub static ALL: &[&Kind] = &[
+    &core::component_status::KIND,
+    &core::binding::KIND,
     &core::config_map::KIND,
     &core::endpoints::KIND,
     &core::event::KIND,

@@ -3,7 +3,7 @@
 //! [`Kind`] runs them around a kind's own rules, in the order in which clients know the errors; nothing else needs to
 //! call them, except for metadata inside objects (templates) and label selectors.
 
-use rkube_machinery::field::{BadValue, Errors, Path, quote};
+use rkube_machinery::field::{BadValue, Errors, Path, is_printable, quote};
 use rkube_machinery::{Map, Value, names};
 
 use crate::kind::{Kind, NameRule, Part, Repeat};
@@ -25,7 +25,7 @@ impl Kind {
             self.validate_meta(object.get("metadata"), &mut errors);
         }
         self.rules.validate_create(object, &mut errors);
-        if errors.is_empty() && rule == NameRule::Common {
+        if errors.is_empty() && matches!(rule, NameRule::Common | NameRule::LongName | NameRule::Own) {
             validate(METADATA, object.get("metadata"), self.is_namespaced(), NameRule::PathSegment, &mut errors);
         }
         errors
@@ -43,7 +43,10 @@ impl Kind {
         } else {
             validate_update(METADATA, meta, old_meta, &mut errors);
         }
-        let right = errors.is_empty() && (!self.rules.checks_finalizers() || knows_finalizers(meta));
+        // What a name may begin with is a matter of the kind.
+        let right = errors.is_empty()
+            && meta.str("generateName").is_empty()
+            && (!self.rules.checks_finalizers() || knows_finalizers(meta));
         let repeat = if right { Repeat::Nothing } else { self.rules.repeats_meta(part) };
         if matches!(repeat, Repeat::WholeFirst | Repeat::WholeAround | Repeat::New) {
             self.validate_meta(meta, &mut errors);
@@ -172,7 +175,9 @@ pub fn same(left: &Value, right: &Value) -> bool {
 
 pub fn check_name(rule: NameRule, name: &str) -> Vec<String> {
     match rule {
-        NameRule::Subdomain | NameRule::LongName => names::dns1123_subdomain(name),
+        NameRule::Subdomain => names::dns1123_subdomain(name),
+        NameRule::LongName => names::long_name(name),
+        NameRule::Own => Vec::new(),
         NameRule::Label => names::dns1123_label(name),
         NameRule::Label1035 => names::dns1035_label(name),
         NameRule::IpAddress => names::address::ip_messages(name),
@@ -189,7 +194,7 @@ fn check_prefix(rule: NameRule, prefix: &str) -> Vec<String> {
     if matches!(rule, NameRule::IpAddress | NameRule::ConfigMapKey) {
         return check_name(rule, prefix);
     }
-    if rule == NameRule::LongName {
+    if matches!(rule, NameRule::LongName | NameRule::Own) {
         return Vec::new();
     }
     match prefix.strip_suffix('-') {
@@ -371,7 +376,7 @@ pub fn validate_field_manager(path: Path<'_>, manager: &str, errors: &mut Errors
         errors.too_long(path, FIELD_MANAGER_MAX_BYTES);
     }
     for (position, letter) in manager.char_indices() {
-        if letter.is_control() || (letter.is_whitespace() && letter != ' ') {
+        if !is_printable(letter) {
             let code = letter as u32;
             errors.invalid(path, manager, format!("invalid character U+{code:04X} (at position {position})"));
         }
@@ -522,5 +527,12 @@ mod tests {
                 "metadata.deletionTimestamp: Invalid value: null: field is immutable",
             ]
         );
+    }
+
+    #[test]
+    fn long_names_are_counted_in_bytes() {
+        let long = "x".repeat(300);
+        assert_eq!(check_name(NameRule::LongName, &long), ["must be no more than 253 bytes"]);
+        assert_eq!(check_name(NameRule::Subdomain, &long), ["must be no more than 253 characters"]);
     }
 }

@@ -4,8 +4,20 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::selector::labels::{ParseError, Selector};
 use rkube_machinery::{Value, object};
 
-use crate::kind::{NameRule, ScalePaths, SelectorForm};
+use crate::apps::cells;
+use crate::columns::AGE;
+use crate::kind::{Column, NameRule, ScalePaths, SelectorForm};
 use crate::meta;
+
+/// What tables show of a scale.
+pub const COLUMNS: &[Column] = &[
+    Column::text("Name", "doc:io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta name", |scale, _| {
+        scale.get("metadata").str("name").into()
+    }),
+    cells::number("Desired", "doc:io.k8s.api.autoscaling.v1.ScaleSpec replicas", cells::desired),
+    cells::number("Available", "doc:io.k8s.api.autoscaling.v1.ScaleStatus replicas", cells::current),
+    AGE,
+];
 
 impl ScalePaths {
     /// The object's scale, without managed fields.

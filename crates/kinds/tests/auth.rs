@@ -259,7 +259,7 @@ fn certificates_are_asked_for_by_the_one_who_asks() {
     let mut csr = read(requests, r#"{"spec":{"username":"mallory","groups":["a"]}}"#);
     requests.rules.prepare_create(&mut csr);
     let user = || object! { "username": "alice", "groups": vec!["b".into()] };
-    requests.rules.stamp(&mut csr, None, &Requester { user: &user, now: 0 });
+    requests.rules.stamp(&mut csr, None, &Requester { user: &user, now: 0, gave_no_labels: true });
     assert_eq!(csr.get("spec").str("username"), "alice");
     assert_eq!(json::to_string(csr.at(&["spec", "groups"])), r#"["b"]"#);
     let table: &[(&str, &[&str])] = &[(
@@ -307,7 +307,7 @@ fn approvals_are_written_in_their_own_place() {
     let old = read(requests, &none);
     let mut new = read(requests, &of("Approved"));
     let user = Value::object;
-    requests.rules.stamp(&mut new, Some((approval, &old)), &Requester { user: &user, now: 60 });
+    requests.rules.stamp(&mut new, Some((approval, &old)), &Requester { user: &user, now: 60, gave_no_labels: true });
     assert_eq!(new.get("status").list("conditions")[0].str("lastTransitionTime"), "1970-01-01T00:01:00Z");
 }
 

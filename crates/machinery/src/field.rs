@@ -305,11 +305,22 @@ pub fn quote(text: &str) -> String {
             control if (control as u32) < 0x20 || control as u32 == 0x7f => {
                 out.push_str(&format!("\\x{:02x}", control as u32));
             }
-            other => out.push(other),
+            other if is_printable(other) => out.push(other),
+            other if (other as u32) < 0x1_0000 => out.push_str(&format!("\\u{:04x}", other as u32)),
+            other => out.push_str(&format!("\\U{:08x}", other as u32)),
         }
     }
     out.push('"');
     out
+}
+
+/// Whether the letter leaves a mark on paper, the plain space included. Letters of no use yet count as printable.
+pub fn is_printable(letter: char) -> bool {
+    let is_blank = letter.is_whitespace() && letter != ' ';
+    let is_format = matches!(letter as u32,
+        0xad | 0x600..=0x605 | 0x61c | 0x6dd | 0x70f | 0x180e | 0x200b..=0x200f | 0x202a..=0x202e | 0x2060..=0x206f
+        | 0xe000..=0xf8ff | 0xfeff | 0xfff0..=0xfffb | 0xfffe..=0xffff | 0xe0000.. );
+    !letter.is_control() && !is_blank && !is_format
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod decode;
 pub mod field;
 pub mod host;
 pub mod json;
+mod letters;
 pub mod managed;
 pub mod names;
 pub mod patch;

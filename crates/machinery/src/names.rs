@@ -20,18 +20,7 @@ const QUALIFIED_NAME_WORDS: &str = "must consist of alphanumeric characters, '-'
 /// A DNS label: lower case letters, digits and dashes.
 pub fn dns1123_label(value: &str) -> Vec<String> {
     let mut messages = too_long(value, LABEL_MAX);
-    if !is_label(value.as_bytes()) {
-        messages.push(if is_subdomain(value) {
-            "must not contain dots".to_owned()
-        } else {
-            pattern_error(
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
-                 and end with an alphanumeric character",
-                LABEL_PATTERN,
-                &["my-name", "123-abc"],
-            )
-        });
-    }
+    messages.extend(label_pattern(value));
     messages
 }
 
@@ -39,6 +28,32 @@ pub fn dns1123_label(value: &str) -> Vec<String> {
 pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     let mut messages = too_long(value, SUBDOMAIN_MAX);
     messages.extend(subdomain_pattern(value));
+    messages
+}
+
+/// [`dns1123_subdomain`] in the words of newer checks, which count bytes.
+pub fn long_name(value: &str) -> Vec<String> {
+    in_bytes(dns1123_subdomain(value))
+}
+
+/// [`long_name`] in which capital letters are fine too.
+pub fn long_name_caseless(value: &str) -> Vec<String> {
+    in_bytes(dns1123_subdomain_caseless(value))
+}
+
+/// [`dns1123_label`] in the words of newer checks, which count bytes.
+pub fn short_name(value: &str) -> Vec<String> {
+    in_bytes(dns1123_label(value))
+}
+
+fn in_bytes(mut messages: Vec<String>) -> Vec<String> {
+    for message in &mut messages {
+        if message.starts_with("must be no more than ")
+            && let Some(limit) = message.strip_suffix(" characters")
+        {
+            *message = format!("{limit} bytes");
+        }
+    }
     messages
 }
 
@@ -383,6 +398,18 @@ pub fn pattern_error(words: &str, pattern: &str, examples: &[&str]) -> String {
 
 fn qualified_name_pattern_error() -> String {
     pattern_error(QUALIFIED_NAME_WORDS, QUALIFIED_NAME_PATTERN, &["MyName", "my.name", "123-abc"])
+}
+
+fn label_pattern(value: &str) -> Option<String> {
+    if is_label(value.as_bytes()) {
+        return None;
+    }
+    if is_subdomain(value) {
+        return Some("must not contain dots".to_owned());
+    }
+    let words = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
+                 end with an alphanumeric character";
+    Some(pattern_error(words, LABEL_PATTERN, &["my-name", "123-abc"]))
 }
 
 fn subdomain_pattern(value: &str) -> Option<String> {

@@ -228,7 +228,7 @@ impl Status {
         Status { success: true, code: 200, ..Status::default() }
     }
 
-    /// As an object of kind `Status`. A success says no code.
+    /// As an object of kind `Status`. A success says no code, unless something was made.
     pub fn to_value(&self) -> Value {
         let mut out = object! { "kind": "Status", "apiVersion": "v1", "metadata": Value::object() };
         out.set("status", if self.success { "Success" } else { "Failure" });
@@ -245,7 +245,7 @@ impl Status {
         if let Some(details) = &self.details {
             out.set("details", details.to_value());
         }
-        if !self.success {
+        if !self.success || self.code == 201 {
             out.set("code", i64::from(self.code));
         }
         in_order(out, &["kind", "apiVersion", "metadata", "status", "message", "reason", "details", "code"])

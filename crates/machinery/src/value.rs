@@ -14,6 +14,8 @@ use smol_str::SmolStr;
 
 pub(crate) use many::Editor;
 
+use crate::letters;
+
 /// A key or a string value.
 pub type Text = SmolStr;
 
@@ -277,7 +279,7 @@ impl Map {
 
     /// A map whose entries stay in the order in which they are added.
     pub fn in_order(entries: Vec<(Text, Value)>) -> Self {
-        let sorted = entries.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let sorted = entries.windows(2).all(|pair| letters::order(&pair[0].0, &pair[1].0).is_lt());
         Map { entries, sorted }
     }
 
@@ -294,38 +296,41 @@ impl Map {
         Map { entries, sorted: true }
     }
 
-    fn position(&self, key: &str) -> Result<usize, usize> {
+    /// Where the entry of this key is.
+    fn find(&self, key: &str) -> Option<usize> {
         if self.sorted && self.entries.len() > LINEAR_MAX {
-            return self.entries.binary_search_by(|entry| entry.0.as_str().cmp(key));
+            return self.entries.binary_search_by(|entry| letters::order(&entry.0, key)).ok();
         }
-        match self.entries.iter().position(|entry| entry.0 == key) {
-            Some(index) => Ok(index),
-            None if self.sorted => Err(self.entries.partition_point(|entry| entry.0.as_str() < key)),
-            None => Err(self.entries.len()),
+        self.entries.iter().position(|entry| letters::same(&entry.0, key))
+    }
+
+    /// Where a new entry of this key belongs.
+    fn place(&self, key: &str) -> usize {
+        match self.sorted {
+            true => self.entries.partition_point(|entry| letters::order(&entry.0, key).is_lt()),
+            false => self.entries.len(),
         }
     }
 
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.position(key).ok().map(|index| &self.entries[index].1)
+        self.find(key).map(|index| &self.entries[index].1)
     }
 
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        self.position(key).ok().map(|index| &mut self.entries[index].1)
+        self.find(key).map(|index| &mut self.entries[index].1)
     }
 
     pub fn contains(&self, key: &str) -> bool {
-        self.position(key).is_ok()
+        self.find(key).is_some()
     }
 
     /// The value of `key`, made null where it is absent.
     pub fn entry(&mut self, key: &str) -> &mut Value {
-        let index = match self.position(key) {
-            Ok(index) => index,
-            Err(index) => {
-                self.entries.insert(index, (Text::new(key), Value::Null));
-                index
-            }
-        };
+        let index = self.find(key).unwrap_or_else(|| {
+            let index = self.place(key);
+            self.entries.insert(index, (Text::new(key), Value::Null));
+            index
+        });
         &mut self.entries[index].1
     }
 
@@ -334,7 +339,7 @@ impl Map {
     }
 
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.position(key).ok().map(|index| self.entries.remove(index).1)
+        self.find(key).map(|index| self.entries.remove(index).1)
     }
 
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {

@@ -6,6 +6,7 @@ use rkube_machinery::schema::ListType;
 use rkube_machinery::{Field, Map, Shape, Type, TypeRef, Value};
 
 use crate::descriptions::Descriptions;
+use crate::enums;
 use crate::names::{GroupVersionKind, group_version_kind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +178,20 @@ fn union_extension((_, discriminator, fields): &(&str, &str, &[&str])) -> Value 
 
 fn property(ty: &'static Type, field: &'static Field, dialect: Dialect, descriptions: &Descriptions) -> Value {
     let mut extras = Map::new();
-    if let Some(text) = descriptions.of_field(ty.name, field.name) {
+    let mut schema = shape(&field.shape, dialect);
+    let mut text = descriptions.of_field(ty.name, field.name);
+    if let Some(values) = descriptions.enums.of_field(ty.name, field.name) {
+        // The values of a list's items and a map's values are not told in words.
+        match &field.shape {
+            Shape::List(_) => schema.object_mut("items").set("enum", enums::schema(values)),
+            Shape::Map(_) => schema.object_mut("additionalProperties").set("enum", enums::schema(values)),
+            _ => {
+                extras.insert("enum", enums::schema(values));
+                text.get_or_insert_default().push_str(&enums::words(values));
+            }
+        }
+    }
+    if let Some(text) = text {
         extras.insert("description", text);
     }
     if dialect == Dialect::V3
@@ -214,7 +228,7 @@ fn property(ty: &'static Type, field: &'static Field, dialect: Dialect, descript
     if !strategy.is_empty() {
         extras.insert("x-kubernetes-patch-strategy", strategy.join(","));
     }
-    with_extras(shape(&field.shape, dialect), extras, dialect)
+    with_extras(schema, extras, dialect)
 }
 
 fn with_extras(schema: Value, extras: Map, dialect: Dialect) -> Value {

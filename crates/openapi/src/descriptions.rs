@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::schemars::generate::SchemaSettings;
 
+use crate::enums::Enums;
 use crate::roots::ROOTS;
 
 /// What the documentation says of a field of a type, without the list of its values. Kept, since tables ask for the
@@ -31,6 +32,7 @@ pub fn field_description(type_name: &str, field: &str) -> String {
 }
 
 pub(crate) struct Descriptions {
+    pub(crate) enums: Enums,
     types: HashMap<String, Described>,
 }
 
@@ -58,7 +60,7 @@ impl Descriptions {
             let text = schema.get("description").and_then(|text| text.as_str()).map(str::to_owned);
             types.insert(name, Described { text, fields });
         }
-        Descriptions { types }
+        Descriptions { enums: Enums::read(), types }
     }
 
     pub(crate) fn of_type(&self, name: &str) -> Option<String> {

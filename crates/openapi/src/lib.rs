@@ -7,6 +7,7 @@
 
 mod definitions;
 mod descriptions;
+mod enums;
 mod gnostic;
 mod names;
 mod operations;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use rkube_apiserver::{ApiServer, Body, Config, User, UserRef, serve};
+use rkube_machinery::host::Clock;
 use rkube_operator::kube;
 use rustls::ServerConfig;
 use tokio::sync::watch;
@@ -31,9 +32,10 @@ impl ControlPlane {
     ) -> anyhow::Result<Self> {
         let address = listener.local_addr()?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
+        let clock = config.clock.clone();
         let server = ApiServer::start(config).await.context("cannot start the API server")?;
         let (stop, stopped) = watch::channel(false);
-        let controllers = start_controllers(&server, ca_pem);
+        let controllers = start_controllers(&server, ca_pem, clock);
         let serving = tokio::spawn(serve::run(server, listener, tls, stopped));
         Ok(ControlPlane { address, stop, serving, _controllers: controllers })
     }
@@ -58,11 +60,12 @@ impl ControlPlane {
     }
 }
 
-fn start_controllers(server: &Arc<ApiServer>, root_ca: String) -> JoinSet<()> {
+fn start_controllers(server: &Arc<ApiServer>, root_ca: String, clock: Arc<dyn Clock>) -> JoinSet<()> {
     let server = server.clone();
     rkube_controllers::start(&rkube_controllers::Config {
         client: Box::new(move |name| in_process_client(&server, controller_user(name))),
         root_ca,
+        clock,
     })
 }
 

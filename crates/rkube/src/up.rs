@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use rkube_apiserver::Config;
+use rkube_apiserver::{Component, Config};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
 
@@ -82,6 +82,10 @@ impl Cluster {
             service_cidr: options.service_cluster_ip_range.to_string(),
             node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,
             advertise: (address.ip(), address.port()),
+            components: vec![
+                Component { name: "scheduler", fault: Some("this process runs no scheduler") },
+                Component { name: "controller-manager", fault: None },
+            ],
         };
         let tls = tls::server_config(&pki)?;
         let control_plane = ControlPlane::start(config, listener, tls, pki.ca.certificate.clone()).await?;

@@ -1,10 +1,22 @@
 //! Admission: what may change or refuse a write before it is stored. A plugin is a file and a line in [`Chain::new`].
 
+mod certificates;
+mod claim_resize;
+mod default_ingress_class;
+mod default_storage_class;
 mod default_tolerations;
+mod limit_ranger;
 mod namespace_lifecycle;
+mod pod_group_protection;
+mod pod_group_workload;
+mod pod_resize;
+mod pod_security;
 mod priority;
+mod runtime_class;
 mod service_account;
+mod storage_protection;
 mod taint_nodes;
+mod topology_labels;
 
 use std::sync::Arc;
 
@@ -12,7 +24,9 @@ use futures::future::BoxFuture;
 use rkube_machinery::host::Entropy;
 use rkube_machinery::{GroupResource, Status, Value};
 
+use crate::cache;
 use crate::registry::Call;
+use crate::request::UserRef;
 use crate::resources::{Resources, Served};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +43,7 @@ pub struct Attributes {
     pub subresource: String,
     pub namespace: String,
     pub name: String,
+    pub user: UserRef,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
 }
@@ -41,6 +56,7 @@ impl Attributes {
             subresource: call.info.subresource.clone(),
             namespace: call.info.namespace.clone(),
             name: call.info.name.clone(),
+            user: call.user.clone(),
             warnings: Vec::new(),
         }
     }
@@ -48,6 +64,11 @@ impl Attributes {
     /// Whether this is about objects of this resource themselves, not a subresource.
     pub fn is(&self, group: &str, resource: &str) -> bool {
         self.subresource.is_empty() && self.served.kind.resource == resource && self.served.kind.group == group
+    }
+
+    /// Whether this is about a subresource of this resource.
+    pub fn is_part(&self, group: &str, resource: &str, subresource: &str) -> bool {
+        self.subresource == subresource && self.served.kind.resource == resource && self.served.kind.group == group
     }
 
     pub fn resource(&self) -> &GroupResource {
@@ -96,10 +117,25 @@ impl Chain {
         Chain {
             plugins: vec![
                 Box::new(namespace_lifecycle::NamespaceLifecycle::new(resources)),
+                Box::new(limit_ranger::LimitRanger::new(resources)),
                 Box::new(service_account::ServiceAccount::new(resources, entropy)),
                 Box::new(taint_nodes::TaintNodesByCondition),
+                Box::new(pod_security::PodSecurity::new(resources)),
                 Box::new(priority::Priority::new(resources)),
                 Box::new(default_tolerations::DefaultTolerationSeconds),
+                Box::new(pod_group_protection::PodGroupProtection),
+                Box::new(default_storage_class::DefaultStorageClass::new(resources)),
+                Box::new(storage_protection::StorageObjectInUseProtection),
+                Box::new(claim_resize::PersistentVolumeClaimResize::new(resources)),
+                Box::new(runtime_class::RuntimeClass::new(resources)),
+                Box::new(certificates::CertificateApproval),
+                Box::new(certificates::CertificateSigning),
+                Box::new(certificates::ClusterTrustBundleAttest),
+                Box::new(certificates::CertificateSubjectRestriction),
+                Box::new(default_ingress_class::DefaultIngressClass::new(resources)),
+                Box::new(pod_group_workload::PodGroupWorkloadExists::new(resources)),
+                Box::new(topology_labels::PodTopologyLabels::new(resources)),
+                Box::new(pod_resize::PodResizeValidator::new(resources)),
             ],
         }
     }
@@ -130,5 +166,50 @@ impl Chain {
             }
         }
         Ok(())
+    }
+}
+
+/// The newest class that one of these annotations marks as the default; of equally new ones the first by name.
+fn newest_default(classes: &cache::Resource, annotations: &[&str]) -> Option<String> {
+    let all = classes.snapshot().0;
+    let values = all.values().map(|entry| entry.object.value(entry.revision));
+    let defaults = values.filter(|class| {
+        let given = class.at(&["metadata", "annotations"]);
+        annotations.iter().any(|annotation| given.str(annotation) == "true")
+    });
+    let newest = defaults.min_by_key(|class| {
+        let metadata = class.get("metadata");
+        (std::cmp::Reverse(metadata.str("creationTimestamp").to_owned()), metadata.str("name").to_owned())
+    });
+    newest.map(|class| class.get("metadata").str("name").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use rkube_store::KeyValue;
+
+    use super::*;
+
+    #[test]
+    fn of_several_default_classes_the_newest_counts() {
+        let kind = rkube_kinds::ALL.iter().find(|kind| kind.resource == "storageclasses").unwrap();
+        let classes = cache::Resource::new(kind);
+        let table = [("a", "2020", "true"), ("c", "2021", "true"), ("b", "2021", "true"), ("d", "2022", "false")];
+        let stored = table.map(|(name, year, default)| {
+            let text = format!(
+                r#"{{"metadata":{{"name":"{name}","creationTimestamp":"{year}-01-01T00:00:00Z","annotations":{{"d":"{default}"}}}}}}"#
+            );
+            KeyValue {
+                key: classes.key("", name).into(),
+                value: text.into(),
+                create_revision: 1,
+                mod_revision: 1,
+                lease: None,
+                note: None,
+            }
+        });
+        classes.reset(stored.to_vec(), 1);
+        assert_eq!(newest_default(&classes, &["other", "d"]).as_deref(), Some("b"));
+        assert_eq!(newest_default(&classes, &["other"]), None);
     }
 }

@@ -33,24 +33,22 @@ impl Priority {
     fn class(&self, name: &str) -> Option<Class> {
         let found = self.classes.as_ref().and_then(|classes| {
             if !name.is_empty() {
-                return classes.get(&classes.key("", name)).map(|entry| entry.object.value(entry.revision));
+                return classes.get(&classes.key("", name)).map(|entry| entry.object.clone());
             }
             let all = classes.snapshot().0;
-            let defaults = all
-                .values()
-                .map(|entry| entry.object.value(entry.revision))
-                .filter(|class| class.bool("globalDefault"));
-            defaults.min_by_key(|class| class.int("value"))
+            let defaults = all.values().map(|entry| &entry.object).filter(|class| class.tree().bool("globalDefault"));
+            defaults.min_by_key(|class| class.tree().int("value")).cloned()
         });
         match found {
-            Some(class) => Some(Class {
-                name: class.get("metadata").str("name").to_owned(),
-                value: class.int("value"),
-                preemption: Some(class.str("preemptionPolicy"))
-                    .filter(|policy| !policy.is_empty())
-                    .unwrap_or(LOWER)
-                    .to_owned(),
-            }),
+            Some(class) => {
+                let class = class.tree();
+                let policy = Some(class.str("preemptionPolicy")).filter(|policy| !policy.is_empty());
+                Some(Class {
+                    name: class.get("metadata").str("name").to_owned(),
+                    value: class.int("value"),
+                    preemption: policy.unwrap_or(LOWER).to_owned(),
+                })
+            }
             None if name.is_empty() => Some(Class { name: String::new(), value: 0, preemption: LOWER.to_owned() }),
             None => SYSTEM.iter().find(|class| class.0 == name).map(|class| Class {
                 name: name.to_owned(),
@@ -84,7 +82,7 @@ impl Priority {
             return Err(attributes.forbidden(pod, why));
         }
         let given = spec.str("preemptionPolicy");
-        if !given.is_empty() && given != class.preemption {
+        if spec.has("preemptionPolicy") && given != class.preemption {
             let why = format!(
                 "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
                 class.preemption

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use rkube_machinery::host::Entropy;
-use rkube_machinery::{Status, Value, object};
+use rkube_machinery::{Status, Value, names, object};
 
 use super::{Attributes, Operation, Plugin};
 use crate::cache;
@@ -33,7 +33,7 @@ impl ServiceAccount {
         ServiceAccount { accounts, entropy: entropy.clone() }
     }
 
-    async fn account(&self, attributes: &Attributes, pod: &Value, name: &str) -> Result<Value, Status> {
+    async fn account(&self, attributes: &Attributes, pod: &Value, name: &str) -> Result<Arc<cache::Object>, Status> {
         let attempts = if name == DEFAULT { DEFAULT_ATTEMPTS } else { 1 };
         for attempt in 0..attempts {
             if attempt > 0 {
@@ -42,13 +42,16 @@ impl ServiceAccount {
             let found =
                 self.accounts.as_ref().and_then(|accounts| accounts.get(&accounts.key(&attributes.namespace, name)));
             if let Some(entry) = found {
-                return Ok(entry.object.value(entry.revision));
+                return Ok(entry.object);
             }
         }
-        let why = format!(
-            "error looking up service account {}/{name}: serviceaccount \"{name}\" not found",
-            attributes.namespace
-        );
+        let messages = names::path_segment_name(name);
+        let detail = if messages.is_empty() {
+            format!("serviceaccount \"{name}\" not found")
+        } else {
+            format!("invalid resource name \"{name}\": [{}]", messages.join(" "))
+        };
+        let why = format!("error looking up service account {}/{name}: {detail}", attributes.namespace);
         Err(attributes.forbidden(pod, why))
     }
 
@@ -64,6 +67,7 @@ impl ServiceAccount {
         let name = spec.str("serviceAccountName").to_owned();
         spec.set("serviceAccount", name.as_str());
         let account = self.account(attributes, pod, &name).await?;
+        let account = account.tree();
         let spec = pod.object_mut("spec");
         let automount = spec.get("automountServiceAccountToken").as_bool();
         if automount.or(account.get("automountServiceAccountToken").as_bool()).unwrap_or(true) {
@@ -74,7 +78,7 @@ impl ServiceAccount {
                 account.list("imagePullSecrets").iter().map(|secret| object! { "name": secret.str("name") }).collect();
             spec.set("imagePullSecrets", secrets);
         }
-        check_secrets(attributes, pod, &account)
+        check_secrets(attributes, pod, account)
     }
 
     fn mount_token(&self, spec: &mut Value) {

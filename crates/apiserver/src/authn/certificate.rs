@@ -1,9 +1,11 @@
 //! A client certificate's subject is its user: the common name is the name, the organizations are the groups.
+//! The certificate's fingerprint goes along, so that what the user does can be traced to it.
 
+use ring::digest::{SHA256, digest};
 use rkube_machinery::Text;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::authenticated;
+use super::{CREDENTIAL_ID, authenticated};
 use crate::request::{User, UserRef};
 
 /// The user of a certificate that TLS has verified; `None` without a common name.
@@ -15,5 +17,25 @@ pub fn user_of(der: &[u8]) -> Option<UserRef> {
         return None;
     }
     let groups = subject.iter_organization().filter_map(|group| group.as_str().ok()).map(Text::from).collect();
-    Some(authenticated(User { name: name.into(), groups, ..User::default() }))
+    let extra = vec![(CREDENTIAL_ID.into(), vec![fingerprint(der).into()])];
+    Some(authenticated(User { name: name.into(), groups, extra, ..User::default() }))
+}
+
+fn fingerprint(der: &[u8]) -> String {
+    let mut text = "X509SHA256=".to_owned();
+    for byte in digest(&SHA256, der).as_ref() {
+        text.extend([byte >> 4, byte & 15].map(|half| char::from(b"0123456789abcdef"[usize::from(half)])));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_are_lower_case_hex() {
+        let empty = "X509SHA256=e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(fingerprint(b""), empty);
+    }
 }

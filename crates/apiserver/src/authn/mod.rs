@@ -17,6 +17,8 @@ use crate::request::{User, UserRef};
 use crate::server::ApiServer;
 
 const AUTHENTICATED: &str = "system:authenticated";
+/// The key in a user's extra facts that says which certificate or token proved who asks.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// The user of a request: that of the connection's certificate, else that of the token, else nobody in particular.
 /// A token that is not known is refused.

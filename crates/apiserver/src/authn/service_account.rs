@@ -11,7 +11,7 @@ use rkube_machinery::{Text, Value, json, object};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::authenticated;
+use super::{CREDENTIAL_ID, authenticated};
 use crate::registry::uuid;
 use crate::request::{User, UserRef};
 use crate::resources::Resources;
@@ -150,7 +150,7 @@ fn user_of(claims: &Value, resources: &Resources) -> Result<UserRef, String> {
         }
     }
     let mut extra: Vec<(Text, Vec<Text>)> =
-        vec![("authentication.kubernetes.io/credential-id".into(), vec![format!("JTI={}", claims.str("jti")).into()])];
+        vec![(CREDENTIAL_ID.into(), vec![format!("JTI={}", claims.str("jti")).into()])];
     for kind in ["node", "pod"] {
         for field in ["name", "uid"].iter().filter(|field| !about.get(kind).str(field).is_empty()) {
             let key = format!("authentication.kubernetes.io/{kind}-{field}");

@@ -4,10 +4,21 @@
 //! after commit, so it is spliced in on output at `version_offset`; items of lists leave out the kind, so they start
 //! at `metadata_offset`.
 
+use std::cell::RefCell;
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 use rkube_kinds::Kind;
 use rkube_machinery::value::{Map, Text, Value};
 use rkube_machinery::{json, schema};
+
+/// What a thread keeps of its buffer between objects.
+const SCRATCH_BYTES_MAX: usize = 64 * 1024;
+
+thread_local! {
+    /// Where objects are written until their size is known.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 #[derive(Debug)]
 pub struct Object {
@@ -21,30 +32,23 @@ pub struct Object {
     /// Values of the kind's selectable fields, in the row's order.
     pub fields: Box<[Text]>,
     pub deleting: bool,
+    /// The object as a tree, once somebody looked at it.
+    tree: OnceLock<Box<Value>>,
 }
 
 impl Object {
     /// From a whole object in canonical form. Its `resourceVersion` is left out.
     pub fn new(value: &Value, kind: &Kind) -> Object {
         let metadata = value.get("metadata");
-        let mut out = Vec::with_capacity(512);
-        out.extend_from_slice(b"{\"kind\":");
-        json::write_string(value.str("kind"), &mut out);
-        out.extend_from_slice(b",\"apiVersion\":");
-        json::write_string(value.str("apiVersion"), &mut out);
-        out.push(b',');
-        let metadata_offset = out.len();
-        out.extend_from_slice(b"\"metadata\":");
-        let version_offset = write_metadata(metadata.as_map(), &mut out);
-        for (key, field) in value.as_map().iter() {
-            if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata") {
-                write_field(key, field, &mut out);
-            }
-        }
-        out.push(b'}');
-        out.shrink_to_fit();
+        let (bytes, metadata_offset, version_offset) = SCRATCH.with_borrow_mut(|out| {
+            out.clear();
+            let (metadata_offset, version_offset) = write_object(value, out);
+            let bytes = Bytes::copy_from_slice(out);
+            out.shrink_to(SCRATCH_BYTES_MAX);
+            (bytes, metadata_offset, version_offset)
+        });
         Object {
-            bytes: Bytes::from(out),
+            bytes,
             metadata_offset: metadata_offset as u32,
             version_offset: version_offset as u32,
             namespace: text(metadata.get("namespace")),
@@ -53,6 +57,7 @@ impl Object {
             labels: metadata.map("labels").iter().map(|(key, value)| (key.clone(), text(value))).collect(),
             fields: kind.selectable.iter().map(|field| Text::from((field.value)(value))).collect(),
             deleting: metadata.has("deletionTimestamp"),
+            tree: OnceLock::new(),
         }
     }
 
@@ -104,9 +109,34 @@ impl Object {
         value
     }
 
+    /// The object as a tree that is kept from the first time on, without its resource version: for the few objects
+    /// that many requests look at.
+    pub fn tree(&self) -> &Value {
+        self.tree.get_or_init(|| Box::new(json::parse(&self.bytes).unwrap_or_default()))
+    }
+
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.iter().find(|label| label.0 == key).map(|label| label.1.as_str())
     }
+}
+
+/// Writes the object as it is kept; returns where its metadata and its resource version belong.
+fn write_object(value: &Value, out: &mut Vec<u8>) -> (usize, usize) {
+    out.extend_from_slice(b"{\"kind\":");
+    json::write_string(value.str("kind"), out);
+    out.extend_from_slice(b",\"apiVersion\":");
+    json::write_string(value.str("apiVersion"), out);
+    out.push(b',');
+    let metadata_offset = out.len();
+    out.extend_from_slice(b"\"metadata\":");
+    let version_offset = write_metadata(value.get("metadata").as_map(), out);
+    for (key, field) in value.as_map().iter() {
+        if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata") {
+            write_field(key, field, out);
+        }
+    }
+    out.push(b'}');
+    (metadata_offset, version_offset)
 }
 
 /// Sets `metadata.resourceVersion` at its place in the order of fields.

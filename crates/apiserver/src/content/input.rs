@@ -15,6 +15,10 @@ pub const BODY_MAX: usize = 3 * 1024 * 1024;
 /// A client that does not finish its body in this time is sent away.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How much of a refused request's body is read, and for how long.
+const DRAINED_MAX: usize = 256 * 1024;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Json,
@@ -41,6 +45,20 @@ impl Format {
             Format::Yaml => YAML,
             Format::Protobuf => PROTOBUF,
         }
+    }
+}
+
+/// Reads what is left of the body of a request that was refused: with bytes of it still to come, the connection could
+/// not be used again. Clients with a lot more to say lose theirs.
+pub async fn drain<B>(body: B)
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if !body.is_end_stream() {
+        let reading = Limited::new(body, DRAINED_MAX).collect();
+        // Whether it all came makes no difference to the answer.
+        drop(tokio::time::timeout(DRAIN_TIMEOUT, reading).await);
     }
 }
 
@@ -100,8 +118,22 @@ impl Input {
                 });
             }
         };
-        let (api_version, kind) = decode::type_meta(&tree).map_err(|error| error.to_string())?;
+        let (api_version, kind) = decode::type_meta(&tree).map_err(|error| match format {
+            // Errors in JSON all get these words where they are shown.
+            Format::Json => error.to_string(),
+            _ => format!("couldn't get version/kind; json parse error: {error}"),
+        })?;
         Ok(Input { api_version: api_version.to_string(), kind: kind.to_string(), payload: Payload::Tree(tree), strict })
+    }
+
+    /// Whether the body can be read as this type.
+    pub fn try_decode(&self, schema: &'static Type) -> Result<(), String> {
+        match &self.payload {
+            Payload::Tree(tree) => decode::decode(tree.clone(), schema).map(|_| ()).map_err(|error| error.to_string()),
+            Payload::Message(bytes) => {
+                protobuf::decode_message(bytes, schema).map(|_| ()).map_err(|error| error.to_string())
+            }
+        }
     }
 
     /// The body as an object of this type: canonical, with what strict reading would object to.

@@ -7,10 +7,10 @@ mod output;
 mod table;
 
 pub use body::Body;
-pub use input::{Format, Input, read_body};
-pub use negotiate::{Accept, Transform, accept, discovery_accept};
+pub use input::{Format, Input, drain, read_body};
+pub use negotiate::{Accept, Subject, Transform, accept, discovery_accept};
 pub use output::{Answer, PARTIAL, body_answer, bytes_answer, compress, object_answer, status_answer, value_answer};
-pub use table::{partial_metadata, table_for};
+pub use table::{metadata_of, one_row, partial_metadata, table_for};
 
 pub const JSON: &str = "application/json";
 pub const YAML: &str = "application/yaml";

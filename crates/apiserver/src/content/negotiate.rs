@@ -28,22 +28,34 @@ struct Clause<'a> {
     quality: f32,
 }
 
-/// The first acceptable clause by quality, then by order. `stream`: for a watch.
-pub fn accept(header: &str, stream: bool) -> Result<Accept, Status> {
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// One object, or what became of a request.
+    Object,
+    List,
+    Watch,
+}
+
+/// The first acceptable clause by quality, then by order. `tables`: whether there are any.
+pub fn accept(header: &str, subject: Subject, tables: bool) -> Result<Accept, Status> {
+    let stream = subject == Subject::Watch;
     if header.is_empty() {
         return Ok(Accept { format: Format::Json, transform: Transform::None, pretty: false });
     }
     let clauses = parse(header);
-    let found = clauses.iter().find_map(|clause| formats(clause.kind).find_map(|format| fits(clause, format, stream)));
+    let found =
+        clauses.iter().find_map(|clause| formats(clause.kind).find_map(|format| fits(clause, format, stream, tables)));
     found.ok_or_else(|| {
         let supported =
             [JSON, YAML, PROTOBUF, "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+        let supported = if subject == Subject::Object { &supported[..3] } else { &supported[..] };
         // The form is known, but not what it is to be turned into.
         if clauses.iter().any(|clause| formats(clause.kind).next().is_some()) {
             let message = format!("only the following media types are accepted: {JSON}, {YAML}, {PROTOBUF}");
             return Status { code: 406, reason: "NotAcceptable", message, ..Status::default() };
         }
-        Status::not_acceptable(&supported)
+        Status::not_acceptable(supported)
     })
 }
 
@@ -92,7 +104,7 @@ fn parse(header: &str) -> Vec<Clause<'_>> {
 
 fn formats(kind: &str) -> impl Iterator<Item = Format> + use<> {
     let matching: &[Format] = match kind {
-        "*/*" | "application/*" => &[Format::Json, Format::Yaml, Format::Protobuf],
+        "*/*" => &[Format::Json, Format::Yaml, Format::Protobuf],
         JSON => &[Format::Json],
         YAML => &[Format::Yaml],
         PROTOBUF => &[Format::Protobuf],
@@ -102,7 +114,7 @@ fn formats(kind: &str) -> impl Iterator<Item = Format> + use<> {
 }
 
 /// The clause in this format, unless it asks for something that is not served.
-fn fits(clause: &Clause<'_>, format: Format, stream: bool) -> Option<Accept> {
+fn fits(clause: &Clause<'_>, format: Format, stream: bool, tables: bool) -> Option<Accept> {
     let mut kind = "";
     let mut group = "";
     let mut version = "";
@@ -114,7 +126,6 @@ fn fits(clause: &Clause<'_>, format: Format, stream: bool) -> Option<Accept> {
             "v" => version = value,
             "pretty" => pretty = *value == "1",
             "stream" if !value.is_empty() && *value != "watch" => return None,
-            "sv" if !value.is_empty() => return None,
             _ => {}
         }
     }
@@ -124,6 +135,7 @@ fn fits(clause: &Clause<'_>, format: Format, stream: bool) -> Option<Accept> {
     }
     let transform = match (kind, group, version) {
         ("", "", "") => Transform::None,
+        ("Table", ..) if !tables => return None,
         ("Table", "meta.k8s.io", "v1") if format != Format::Protobuf => Transform::Table("v1"),
         ("Table", "meta.k8s.io", "v1beta1") if format != Format::Protobuf => Transform::Table("v1beta1"),
         ("PartialObjectMetadata", "meta.k8s.io", "v1") => Transform::PartialObjectMetadata("v1"),
@@ -142,14 +154,21 @@ mod tests {
     #[test]
     fn kubectl_gets_a_table_and_others_what_they_ask_for() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(accept(table, false).unwrap().transform, Transform::Table("v1"));
-        assert_eq!(accept("application/vnd.kubernetes.protobuf, */*", false).unwrap().format, Format::Protobuf);
-        assert_eq!(accept("*/*", false).unwrap().format, Format::Json);
-        assert_eq!(accept("", false).unwrap().format, Format::Json);
-        assert_eq!(accept("text/html;q=0.9,application/yaml;q=0.8", false).unwrap().format, Format::Yaml);
-        assert_eq!(accept("text/html", false).unwrap_err().code, 406);
+        assert_eq!(accept(table, Subject::Object, true).unwrap().transform, Transform::Table("v1"));
+        assert_eq!(
+            accept("application/vnd.kubernetes.protobuf, */*", Subject::Object, true).unwrap().format,
+            Format::Protobuf
+        );
+        assert_eq!(accept("*/*", Subject::Object, true).unwrap().format, Format::Json);
+        assert_eq!(accept("", Subject::Object, true).unwrap().format, Format::Json);
+        assert_eq!(
+            accept("text/html;q=0.9,application/yaml;q=0.8", Subject::Object, true).unwrap().format,
+            Format::Yaml
+        );
+        assert_eq!(accept("text/html", Subject::Object, true).unwrap_err().code, 406);
+        assert_eq!(accept(table, Subject::Object, false).unwrap().transform, Transform::None);
         let protobuf_table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json";
-        assert_eq!(accept(protobuf_table, false).unwrap().format, Format::Json);
+        assert_eq!(accept(protobuf_table, Subject::Object, true).unwrap().format, Format::Json);
     }
 
     #[test]

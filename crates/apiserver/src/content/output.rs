@@ -39,16 +39,15 @@ pub fn object_answer(
         out.push(b'\n');
         return bytes_answer(code, Format::Json, out.into());
     }
-    let value = served.value(entry);
+    let stored = entry.object.value(entry.revision);
     match accept.transform {
-        Transform::None => value_answer(code, accept, &value, Some(served.schema)),
+        Transform::None => value_answer(code, accept, &served.to_served(stored), Some(served.schema)),
         Transform::Table(version) => {
-            let stored = entry.object.value(entry.revision);
             let table = table_for(served, version, std::slice::from_ref(&stored), include, now, &Value::Null, true);
             value_answer(code, accept, &table, None)
         }
         Transform::PartialObjectMetadata(version) | Transform::PartialObjectMetadataList(version) => {
-            let partial = partial_metadata(&value, version);
+            let partial = partial_metadata(served, &stored, version);
             value_answer(code, accept, &partial, TypeRef::find(PARTIAL).map(TypeRef::get))
         }
     }

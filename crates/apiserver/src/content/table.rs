@@ -1,12 +1,13 @@
 //! Objects as rows of a table, and as their metadata alone.
 
 use rkube_kinds::Column;
+use rkube_kinds::kind::RowCondition;
 use rkube_machinery::object;
 use rkube_machinery::value::{Map, Text, Value};
 
 use crate::resources::Served;
 
-/// A `Table` of these objects. `list` is the list's metadata, null for a single object. `include`: what each row
+/// A `Table` of these objects, which are in the stored form. `list` is the list's metadata, null for a single object. `include`: what each row
 /// carries of its object (`None`, `Metadata`, `Object`; empty means `Metadata`).
 pub fn table_for(
     served: &Served,
@@ -21,18 +22,22 @@ pub fn table_for(
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {
-            let cells: Vec<Value> = columns.iter().map(|column| (column.cell)(object, now)).collect();
-            let mut row = vec![(Text::new_static("cells"), Value::Array(cells))];
+            let mut row = vec![cells(columns, object, now)];
+            if let Some(completed) = served.kind.rules.row_completed(object) {
+                row.push((Text::new_static("conditions"), Value::Array(vec![condition(&completed)])));
+            }
             match include {
-                "None" => {}
-                "Object" => row.push((Text::new_static("object"), object.clone())),
-                _ => row.push((Text::new_static("object"), partial_metadata(object, version))),
+                "None" => row.push((Text::new_static("object"), Value::Null)),
+                "Object" => row.push((Text::new_static("object"), served.to_served(object.clone()))),
+                _ => row.push((Text::new_static("object"), partial_metadata(served, object, version))),
             }
             Value::Object(Map::in_order(row))
         })
         .collect();
     let metadata = match (list, objects) {
-        (Value::Null, [object]) => object! { "resourceVersion": object.get("metadata").str("resourceVersion") },
+        (Value::Null, [object]) if object.get("metadata").has("resourceVersion") => {
+            object! { "resourceVersion": object.get("metadata").str("resourceVersion") }
+        }
         (Value::Null, _) => Value::object(),
         (list, _) => list.clone(),
     };
@@ -44,6 +49,31 @@ pub fn table_for(
         "columnDefinitions": if headers { Value::Array(definitions) } else { Value::Null },
         "rows": rows,
     }
+}
+
+/// The table of a single object that is of no served kind.
+pub fn one_row(columns: &[Column], version: &str, object: &Value, include: &str, now: i64) -> Value {
+    let mut row = vec![cells(columns, object, now)];
+    match include {
+        "None" => {}
+        "Object" => row.push((Text::new_static("object"), object.clone())),
+        _ => row.push((Text::new_static("object"), metadata_of(object, version))),
+    }
+    object! {
+        "kind": "Table",
+        "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": object! { "resourceVersion": object.get("metadata").str("resourceVersion") },
+        "columnDefinitions": columns.iter().map(definition).collect::<Vec<_>>(),
+        "rows": vec![Value::Object(Map::in_order(row))],
+    }
+}
+
+fn cells(columns: &[Column], object: &Value, now: i64) -> (Text, Value) {
+    (Text::new_static("cells"), columns.iter().map(|column| (column.cell)(object, now)).collect::<Vec<_>>().into())
+}
+
+fn condition(completed: &RowCondition) -> Value {
+    object! { "type": "Completed", "status": "True", "reason": completed.reason, "message": completed.message }
 }
 
 fn definition(column: &Column) -> Value {
@@ -88,11 +118,29 @@ const DEFAULT_COLUMNS: &[Column] = &[
     },
 ];
 
-/// The object's metadata as a `PartialObjectMetadata`.
-pub fn partial_metadata(object: &Value, version: &str) -> Value {
+/// The metadata of an object in the stored form, as a `PartialObjectMetadata`.
+pub fn partial_metadata(served: &Served, object: &Value, version: &str) -> Value {
+    let mut metadata = object.get("metadata").clone();
+    if let Some(annotations) = metadata.find_mut("annotations") {
+        for name in served.kind.rules.field_annotations() {
+            annotations.remove(name);
+        }
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+    partial(metadata, version)
+}
+
+/// The metadata of an object of no served kind.
+pub fn metadata_of(object: &Value, version: &str) -> Value {
+    partial(object.get("metadata").clone(), version)
+}
+
+fn partial(metadata: Value, version: &str) -> Value {
     object! {
         "kind": "PartialObjectMetadata",
         "apiVersion": format!("meta.k8s.io/{version}"),
-        "metadata": object.get("metadata").clone(),
+        "metadata": metadata,
     }
 }

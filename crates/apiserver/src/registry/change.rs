@@ -1,21 +1,32 @@
 //! How an update makes the new object from the old one: by replacing it, patching it, or applying to it.
 
+use rkube_kinds::Kind;
 use rkube_kinds::kind::Part;
-use rkube_machinery::field::{Errors, Path};
+use rkube_machinery::decode::{DecodeError, Decoded};
+use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::managed::{self, Reset, TableView};
 use rkube_machinery::patch::{Decoding, PatchError, json_patch, merge_patch, printed, strategic};
 use rkube_machinery::{GroupResource, Map, Status, Value, decode, json, time};
 
 use super::Call;
+use super::body_type::{Fit, Misfit, Named};
 use crate::request::FieldValidation;
 
 /// What a request wants done to an object.
 pub enum Change {
     Replace(Value),
-    Json(Value),
-    Merge(Value),
-    Strategic(Value),
+    Json(Patch),
+    Merge(Patch),
+    Strategic(Patch),
     Apply(Value),
+    /// The same, done to the object's scale.
+    Scale(Box<Change>),
+}
+
+/// A patch, and what strict reading objects to in it.
+pub struct Patch {
+    pub document: Value,
+    pub strict: Vec<String>,
 }
 
 /// Who writes, when, and in which version; owned, so that views of it can be made.
@@ -71,32 +82,48 @@ impl Call<'_> {
         if let Change::Apply(config) = change {
             return self.applied(config, old, &self.write_context());
         }
+        if let Change::Scale(change) = change {
+            return self.scaled(change, old);
+        }
         let mut value = match change {
             Change::Replace(value) => value.clone(),
-            Change::Json(operations) => {
-                let mut document = old.clone();
-                json_patch::apply_as(operations, &mut document, self.decoding()).map_err(refused)?;
-                let unknown = json_patch::unknown_fields(operations);
-                if self.options.field_validation == FieldValidation::Warn {
-                    self.warnings.extend(unknown);
-                }
-                let shown = document.clone();
-                self.decode_patched(document, || json::to_string(&shown))?
+            Change::Json(Patch { document: operations, strict }) => {
+                let decoding = self.decoding();
+                let patched = || {
+                    let mut document = old.clone();
+                    json_patch::apply_as(operations, &mut document, decoding)?;
+                    json_patch::sort_touched(operations, &mut document);
+                    Ok(document)
+                };
+                let document = patched().map_err(refused)?;
+                let strict = [json_patch::unknown_fields(operations), strict.clone()].concat();
+                self.decode_patched(document, strict, || shown(patched()))?
             }
-            Change::Merge(patch) => {
-                let mut document = old.clone();
-                merge_patch::apply_as(patch, &mut document, self.decoding()).map_err(refused)?;
-                let shown = document.clone();
-                self.decode_patched(document, || json::to_string(&sorted_along(shown.clone(), patch)))?
+            Change::Merge(Patch { document: patch, strict }) => {
+                let decoding = self.decoding();
+                let patched = || {
+                    let mut document = old.clone();
+                    merge_patch::apply_as(patch, &mut document, decoding)?;
+                    Ok(sorted_along(document, patch))
+                };
+                let document = patched().map_err(refused)?;
+                self.decode_patched(document, strict.clone(), || shown(patched()))?
             }
-            Change::Strategic(patch) => {
+            Change::Strategic(Patch { document: patch, strict }) => {
                 let document = strategic::apply(patch, old, self.served.schema).map_err(refused)?;
-                self.decode_patched(document, || printed(patch))?
+                if let Some(message) = self.served.kind.rules.unreadable(&document) {
+                    return Err(Status { code: 500, message, ..Status::default() });
+                }
+                let converted = decode::convert(document, self.served.schema);
+                self.take_patched(converted, strict.clone(), || printed(patch))?
             }
-            Change::Apply(_) => unreachable!("handled above"),
+            Change::Apply(_) | Change::Scale(_) => unreachable!("handled above"),
         };
+        let reset = resets_owners(&value);
         self.served.kind.rules.default(&mut value);
-        super::metadata::dedup_owners(value.object_mut("metadata"));
+        if reset {
+            value.object_mut("metadata").set("managedFields", Vec::<Value>::new());
+        }
         self.track(old, &mut value);
         Ok(value)
     }
@@ -104,14 +131,22 @@ impl Call<'_> {
     /// Records who owns what after this write. Empty lists and maps are nobody's, but stay for the rules to see.
     pub(super) fn track(&self, old: &Value, value: &mut Value) {
         let context = self.write_context();
+        let convert = |object: &Value, version: &str| self.in_version(object, version);
+        let convert: Option<managed::Convert<'_, TableView>> = Some(&convert);
         if !self.kept_empties {
-            decode::complete(value, self.served.schema);
-            managed::track_update(old, value, self.view(), &context.view(), self.reset_fields(), None);
+            // A new object is put in order when it is whole; whose fields are whose does not depend on it.
+            if !old.is_null() {
+                decode::complete(value, self.served.schema);
+            }
+            managed::track_update(old, value, self.view(), &context.view(), self.reset_fields(), convert);
             return;
         }
         let mut written = value.clone();
         decode::complete(&mut written, self.served.schema);
-        managed::track_update(old, &mut written, self.view(), &context.view(), self.reset_fields(), None);
+        if resets_owners(value) {
+            written.object_mut("metadata").set("managedFields", Vec::<Value>::new());
+        }
+        managed::track_update(old, &mut written, self.view(), &context.view(), self.reset_fields(), convert);
         let metadata = value.object_mut("metadata");
         match written.object_mut("metadata").remove("managedFields") {
             Some(owners) => metadata.set("managedFields", owners),
@@ -119,31 +154,94 @@ impl Call<'_> {
         }
     }
 
+    /// An object of the served version in another one of its group. What other groups own does not count here.
+    fn in_version(&self, object: &Value, version: &str) -> Option<(Value, TableView)> {
+        let kind = self.served.kind;
+        let related = |other: &Kind| other.storage_prefix == kind.storage_prefix && other.group == kind.group;
+        let mut candidates = self.server.resources.all().iter();
+        let other = candidates.find(|other| other.api_version == version && related(other.kind))?;
+        let stored = self.served.to_stored(object.clone());
+        let value = match &other.kind.conversion {
+            Some(conversion) => (conversion.from_stored)(stored),
+            None => stored,
+        };
+        Some((value, TableView::Object(other.schema)))
+    }
+
     fn applied(&mut self, config: &Value, old: &Value, context: &WriteContext) -> Result<Value, Status> {
         let reset = self.reset_fields();
-        let applied = managed::apply(old, config, self.view(), &context.view(), self.options.force, reset, None);
+        let convert = |object: &Value, version: &str| self.in_version(object, version);
+        let force = self.options.force.unwrap_or(false);
+        let applied = managed::apply(old, config, self.view(), &context.view(), force, reset, Some(&convert));
         let value = applied.map_err(Status::from)?;
-        let decoded = decode::decode(value, self.served.schema);
-        let decoded = decoded.map_err(|error| Status::from(managed::unreadable(config, &error.to_string())))?;
-        let mut value = decoded.value;
+        let converted = decode::convert(value, self.served.schema);
+        let converted = converted.map_err(|error| Status::from(managed::unreadable(config, &error.to_string())))?;
+        self.kept_empties |= converted.kept_empties;
+        let mut value = converted.value;
+        if let Some(why) = self.served.kind.rules.unreadable(&value) {
+            return Err(Status::from(managed::unconvertible(config, &why)));
+        }
         value.set("kind", self.served.kind.kind);
         value.set("apiVersion", self.served.api_version.as_str());
         self.served.kind.rules.default(&mut value);
-        decode::complete(&mut value, self.served.schema);
+        if !self.kept_empties {
+            decode::complete(&mut value, self.served.schema);
+        }
         Ok(value)
     }
 
-    /// A patched document as an object again. `shown`: the text by which errors name what was patched.
-    fn decode_patched(&mut self, document: Value, shown: impl Fn() -> String) -> Result<Value, Status> {
-        let text = |decoded: &str| unprocessable(&shown(), decoded);
-        let decoded = decode::decode(document, self.served.schema).map_err(|error| text(&error.to_string()))?;
+    /// A patched document as an object again. `strict`: what strict reading objects to in the patch; `shown`: the text
+    /// by which errors name what was patched.
+    fn decode_patched(
+        &mut self,
+        document: Value,
+        strict: Vec<String>,
+        shown: impl Fn() -> String,
+    ) -> Result<Value, Status> {
+        let decoded = match self.patched_type(&document, &shown)? {
+            Fit::Internal => Ok(nothing_of(&document)),
+            Fit::Same | Fit::OtherVersion => decode::decode(document, self.served.schema),
+        };
+        self.take_patched(decoded, strict, shown)
+    }
+
+    /// What the patch made of the object's type.
+    fn patched_type(&self, document: &Value, shown: &impl Fn() -> String) -> Result<Fit, Status> {
+        let kind = self.served.kind;
+        if document.str("kind") == kind.kind && document.str("apiVersion") == self.served.api_version {
+            return Ok(Fit::Same);
+        }
+        let refuse = |why: &str| unprocessable(&shown(), why);
+        let (api_version, name) = decode::type_meta(document)
+            .map_err(|error| refuse(&format!("couldn't get version/kind; json parse error: {error}")))?;
+        let fit = Named::read_patched(&api_version, &name, kind).and_then(|named| named.check(kind, shown));
+        fit.map_err(|misfit| match &misfit {
+            Misfit::Unrelated { schema: Some(schema), .. } => match decode::decode(document.clone(), schema.get()) {
+                Ok(_) => refuse(&misfit.to_string()),
+                Err(error) => refuse(&error.to_string()),
+            },
+            _ => refuse(&misfit.to_string()),
+        })
+    }
+
+    fn take_patched(
+        &mut self,
+        decoded: Result<Decoded, DecodeError>,
+        mut strict: Vec<String>,
+        shown: impl Fn() -> String,
+    ) -> Result<Value, Status> {
+        let decoded = decoded.map_err(|error| unprocessable(&shown(), &error.to_string()))?;
         self.kept_empties |= decoded.kept_empties;
+        strict.extend(decoded.strict);
         match self.options.field_validation {
-            FieldValidation::Strict if !decoded.strict.is_empty() => {
-                return Err(text(&format!("strict decoding error: {}", decoded.strict.join(", "))));
+            FieldValidation::Strict if !strict.is_empty() => {
+                return Err(unprocessable(&shown(), &format!("strict decoding error: {}", strict.join(", "))));
             }
-            FieldValidation::Warn => self.warnings.extend(decoded.strict),
+            FieldValidation::Warn => self.warnings.extend(strict),
             _ => {}
+        }
+        if let Some(why) = self.served.kind.rules.unreadable(&decoded.value) {
+            return Err(unprocessable(&shown(), &why));
         }
         let mut value = decoded.value;
         value.set("kind", self.served.kind.kind);
@@ -152,8 +250,25 @@ impl Call<'_> {
     }
 }
 
+/// Whether the list of owners is there and empty: then they are to be forgotten.
+fn resets_owners(value: &Value) -> bool {
+    matches!(value.get("metadata").get("managedFields"), Value::Array(list) if list.is_empty())
+}
+
+/// What was patched, as errors show it. It could be patched before.
+fn shown(patched: Result<Value, PatchError>) -> String {
+    patched.map_or_else(|error| error.to_string(), |document| json::to_string(&document))
+}
+
+/// What is found of a document in a form that has none of its fields.
+fn nothing_of(document: &Value) -> Decoded {
+    let fields = document.as_map().keys().filter(|key| !matches!(key.as_str(), "kind" | "apiVersion"));
+    let strict = fields.map(|key| format!("unknown field {}", quote(key))).collect();
+    Decoded { value: Value::object(), strict, kept_empties: false }
+}
+
 /// The document with its keys sorted wherever the patch went, as errors show it.
-fn sorted_along(document: Value, patch: &Value) -> Value {
+pub(super) fn sorted_along(document: Value, patch: &Value) -> Value {
     let (Value::Object(map), Value::Object(patch)) = (document, patch) else { return Value::Null };
     let entries = map.into_entries().into_iter().map(|(key, value)| match (&value, patch.get(&key)) {
         (Value::Object(_), Some(inner @ Value::Object(_))) => {

@@ -1,9 +1,10 @@
 //! `create`: a new object, from the body to the store.
 
 use bytes::Bytes;
-use rkube_machinery::{Status, Value, decode};
+use rkube_machinery::{Status, Value};
 use rkube_store::Expect;
 
+use super::metadata::Stage;
 use super::{Call, Written, metadata};
 use crate::admission::{Attributes, Operation};
 use crate::cache::Entry;
@@ -12,38 +13,45 @@ use crate::content::Format;
 /// How often another name is tried when a generated one is taken.
 const GENERATE_ATTEMPTS: usize = 8;
 
+/// Which verb makes the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Create,
+    /// An update or apply that found nothing to change. What it says of the resource version counts for nothing.
+    Update,
+}
+
 impl Call<'_> {
     pub(super) async fn create(&mut self, body: &Bytes) -> Result<Written, Status> {
         let format = Format::of(self.content_type)?;
         self.options.check_write("CreateOptions", None)?;
         let mut value = self.decode(format, body)?;
+        self.gave_no_labels = value.get("metadata").map("labels").is_empty();
         self.served.kind.rules.default(&mut value);
         let metadata = value.object_mut("metadata");
         metadata::wipe(metadata);
         metadata::place(metadata, if self.served.kind.is_namespaced() { &self.info.namespace } else { "" })?;
-        self.create_value(value).await
+        self.create_value(value, Origin::Create).await
     }
 
     /// Stores a new object that is decoded and defaulted.
-    pub(super) async fn create_value(&mut self, mut value: Value) -> Result<Written, Status> {
-        for uid in metadata::dedup_owners(value.object_mut("metadata")) {
-            self.warnings.push(format!(
-                ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uid}"
-            ));
-        }
+    pub(super) async fn create_value(&mut self, mut value: Value, origin: Origin) -> Result<Written, Status> {
+        self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Sent));
         self.track(&Value::Null, &mut value);
-        self.create_tracked(value).await
+        self.create_tracked(value, origin).await
     }
 
     /// Stores a new object whose managed fields are right already.
-    pub(super) async fn create_tracked(&mut self, value: Value) -> Result<Written, Status> {
+    pub(super) async fn create_tracked(&mut self, value: Value, origin: Origin) -> Result<Written, Status> {
         let mut value = self.served.to_stored(value);
         let kind = self.served.kind;
         let server = self.server;
         let mut attributes = Attributes::new(self, Operation::Create);
         server.admission.mutate(&mut attributes, &mut value, None).await?;
         self.warnings.append(&mut attributes.warnings);
+        self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Mutated));
         let generated = value.get("metadata").str("name").is_empty() && value.get("metadata").has("generateName");
+        let prefixed = !value.get("metadata").str("generateName").is_empty();
         let mut template = value;
         for attempt in 1.. {
             // Only a generated name may have to be made again.
@@ -54,60 +62,91 @@ impl Call<'_> {
                 let prefix = metadata.str("generateName").to_owned();
                 metadata.set("name", metadata::generate_name(&prefix, &*server.entropy));
             }
-            if !metadata.str("resourceVersion").is_empty() && metadata.str("resourceVersion") != "0" {
-                return Err(Status {
-                    code: 500,
-                    message: "resourceVersion should not be set on objects to be created".to_owned(),
-                    ..Status::default()
-                });
-            }
-            metadata.remove("resourceVersion");
+            let version = metadata.remove("resourceVersion").unwrap_or_default();
             if kind.rules.has_generation() {
                 metadata.set("generation", 1);
             }
-            let claims = server.allocation.begin_create(self, &mut value)?;
-            kind.rules.prepare_create(&mut value);
-            self.stamp(&mut value, None);
+            let held = server.allocation.begin_create(self, &mut value).await?;
             let name = value.get("metadata").str("name").to_owned();
-            let errors = kind.validate_create(&value);
-            if !errors.is_empty() {
-                return Err(Status::invalid(&kind.group_kind(), &name, &errors));
+            let stored = self.finish_create(value, &name, number(&version), origin, attempt == 1).await;
+            match &stored {
+                Ok(Some(_)) => server.allocation.keep(self, held).await,
+                Ok(None) | Err(_) => server.allocation.abandon(self, held).await,
             }
-            if attempt == 1 {
-                self.warnings.extend(kind.rules.warnings(&value, None));
-            }
-            kind.rules.canonicalize(&mut value);
-            decode::complete(&mut value, self.served.stored_schema);
-            let mut attributes = Attributes::new(self, Operation::Create);
-            attributes.name = name.clone();
-            server.admission.validate(&mut attributes, Some(&value), None).await?;
-            self.warnings.append(&mut attributes.warnings);
-
-            let key = self.key(&name);
-            if self.options.dry_run {
-                if self.served.stored().get(&key).is_some() {
-                    return Err(self.taken(&name, generated));
+            match stored? {
+                Some(entry) => return Ok(Written { entry, created: true }),
+                None if generated && attempt < GENERATE_ATTEMPTS => {}
+                None => {
+                    let other = self.fresh(&self.key(&name)).await?;
+                    return Err(self.taken(&name, prefixed, other.as_ref()));
                 }
-                let object = std::sync::Arc::new(self.kept_form(&value));
-                return Ok(Written { entry: Entry { object, revision: 0 }, created: true });
-            }
-            match self.store(key, value, Expect::Absent).await? {
-                Ok(entry) => {
-                    claims.keep();
-                    return Ok(Written { entry, created: true });
-                }
-                Err(_) if generated && attempt < GENERATE_ATTEMPTS => {}
-                Err(_) => return Err(self.taken(&name, generated)),
             }
         }
         unreachable!("the last attempt returns")
     }
 
-    fn taken(&self, name: &str, generated: bool) -> Status {
-        if generated {
+    /// The second half of an attempt: from the named object to the store. `None`: the name is taken.
+    async fn finish_create(
+        &mut self,
+        mut value: Value,
+        name: &str,
+        version: u64,
+        origin: Origin,
+        is_first: bool,
+    ) -> Result<Option<Entry>, Status> {
+        let kind = self.served.kind;
+        kind.rules.prepare_create(&mut value);
+        self.stamp(&mut value, None);
+        let mut errors = self.namespace_errors(&value, None);
+        errors.0.extend(kind.validate_create(&value).0);
+        if !errors.is_empty() {
+            return Err(Status::invalid(&kind.group_kind(), name, &errors));
+        }
+        if is_first {
+            self.warnings.extend(kind.rules.warnings(&value, None));
+        }
+        kind.rules.canonicalize(&mut value);
+        self.settle(&mut value);
+        let mut attributes = Attributes::new(self, Operation::Create);
+        attributes.name = name.to_owned();
+        self.server.admission.validate(&mut attributes, Some(&value), None).await?;
+        self.warnings.append(&mut attributes.warnings);
+
+        let key = self.key(name);
+        if self.options.dry_run {
+            if self.served.stored().get(&key).is_some() {
+                return Ok(None);
+            }
+            let object = std::sync::Arc::new(self.kept_form(&value));
+            // What stores nothing leaves the version as it was given.
+            return Ok(Some(Entry { object, revision: version }));
+        }
+        if version != 0 && matches!(origin, Origin::Create) {
+            return Err(Status {
+                code: 500,
+                message: "resourceVersion should not be set on objects to be created".to_owned(),
+                ..Status::default()
+            });
+        }
+        value.object_mut("metadata").remove("selfLink");
+        Ok(self.store(key, value, Expect::Absent).await?.ok())
+    }
+
+    /// The name is another object's, which may be on its way out.
+    fn taken(&self, name: &str, prefixed: bool, by: Option<&Entry>) -> Status {
+        let mut status = if prefixed {
             Status::generate_name_conflict(&self.served.group_resource, name)
         } else {
             Status::already_exists(&self.served.group_resource, name)
+        };
+        if by.is_some_and(|entry| entry.object.deleting) {
+            status.message.insert_str(0, "object is being deleted: ");
         }
+        status
     }
+}
+
+/// A resource version that is a number; 0 for any other.
+fn number(version: &Value) -> u64 {
+    version.as_str().parse().unwrap_or(0)
 }

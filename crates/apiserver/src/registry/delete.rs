@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use rkube_machinery::field::quote;
 use rkube_machinery::{Status, TypeRef, Value, time};
 use rkube_store::{self as store, Expect};
 
@@ -28,6 +29,11 @@ impl Preconditions {
         let wanted = options.get("preconditions");
         let text = |key: &str| wanted.has(key).then(|| wanted.str(key).to_owned());
         Preconditions { uid: text("uid"), resource_version: text("resourceVersion") }
+    }
+
+    /// The object of this uid, no other of its name.
+    pub fn of_uid(uid: &str) -> Preconditions {
+        Preconditions { uid: Some(uid.to_owned()), resource_version: None }
     }
 
     /// The object may not have changed since it had this version, unless the client named one itself.
@@ -94,6 +100,7 @@ impl Call<'_> {
         let preconditions = self.delete_options(body)?;
         self.options.check_list(self.server.features.watch_list)?;
         let filter = Filter::new(self)?;
+        self.check_token()?;
         self.wait_for_version().await?;
         let (items, revision) = self.served.stored().snapshot();
         let chosen: Vec<Entry> = filter.range(self, &items, "").map(|(_, entry)| entry.clone()).collect();
@@ -121,7 +128,11 @@ impl Call<'_> {
             });
             let decoded = parsed.and_then(|input| {
                 if !matches!(input.kind.as_str(), "" | "DeleteOptions") {
-                    return Err(format!("decoded object cannot be converted to DeleteOptions: {}", input.kind));
+                    return Err(format!(
+                        "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+                        quote(&input.kind),
+                        quote(&input.api_version)
+                    ));
                 }
                 input.decode(schema)
             });
@@ -130,6 +141,9 @@ impl Call<'_> {
             self.options.take_delete_body(&options);
         }
         self.options.check_delete()?;
+        if self.options.propagation_policy.is_none() && self.options.orphan_dependents.is_none() {
+            self.warnings.extend(self.served.kind.rules.deletion_warning().map(str::to_owned));
+        }
         Ok(preconditions)
     }
 
@@ -193,7 +207,7 @@ impl Call<'_> {
             store::Write { key: key.into(), expect: Expect::Revision(entry.revision), change: store::Change::Delete };
         match self.server.store.write(write).await {
             Ok(revision) => {
-                self.server.allocation.release(self.served, &entry.object.value(entry.revision));
+                self.server.allocation.release(self, &entry.object.value(entry.revision)).await;
                 Ok(Some(Outcome::Gone(Entry { object: entry.object.clone(), revision })))
             }
             Err(store::Error::Conflict { .. }) => Ok(None),
@@ -203,23 +217,28 @@ impl Call<'_> {
 
     fn check_preconditions(&self, name: &str, wanted: &Preconditions, old: &Value) -> Result<(), Status> {
         let metadata = old.get("metadata");
-        let conflict = |why: String| {
-            let kind = rkube_machinery::GroupResource::new(self.served.kind.group, self.served.kind.kind);
-            Err(Status::conflict(&kind, name, why))
-        };
-        if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != metadata.str("uid")) {
-            return conflict(format!(
-                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
-                metadata.str("uid")
-            ));
-        }
-        if let Some(version) =
-            wanted.resource_version.as_deref().filter(|version| *version != metadata.str("resourceVersion"))
-        {
-            return conflict(format!(
-                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
-                metadata.str("resourceVersion")
-            ));
+        let kind = self.served.kind;
+        let checks = [
+            ("UID", wanted.uid.as_deref(), metadata.str("uid"), "deleted and then recreated"),
+            ("ResourceVersion", wanted.resource_version.as_deref(), metadata.str("resourceVersion"), "modified"),
+        ];
+        for (field, wanted, found, fear) in checks {
+            match wanted {
+                None => {}
+                Some(wanted) if wanted == found => {}
+                Some(wanted) if kind.rules.marks_before_deletion() => {
+                    let why = format!(
+                        "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
+                    );
+                    return Err(Status::conflict(&self.served.group_resource, name, why));
+                }
+                Some(wanted) => {
+                    let why = format!(
+                        "the {field} in the precondition ({wanted}) does not match the {field} in record ({found}). The object might have been {fear}"
+                    );
+                    return Err(Status::conflict(&kind.group_kind(), name, why));
+                }
+            }
         }
         Ok(())
     }
@@ -271,7 +290,7 @@ impl Call<'_> {
         }
         let given = object.get("metadata").list("finalizers");
         let has = |name: &str| given.iter().any(|finalizer| finalizer.as_str() == name);
-        let policy = self.options.propagation_policy.as_str();
+        let policy = self.options.propagation_policy.as_deref().unwrap_or_default();
         let (orphan, foreground) = match (self.options.orphan_dependents, policy) {
             (Some(orphan), _) => (orphan, false),
             (None, "Orphan") => (true, false),
@@ -308,7 +327,7 @@ fn mark(object: &mut Value, now: i64, seconds: i64) {
     metadata.set("deletionTimestamp", time::format_seconds(now + seconds));
     metadata.set("deletionGracePeriodSeconds", seconds);
     if metadata.int("generation") > 0 {
-        metadata.set("generation", metadata.int("generation") + 1);
+        metadata.set("generation", metadata.int("generation").wrapping_add(1));
     }
 }
 

@@ -4,7 +4,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use http::StatusCode;
 use rkube_machinery::field::quote;
@@ -106,8 +107,16 @@ impl Call<'_> {
         Ok(Snapshot { items, revision, start: String::new(), left: None })
     }
 
+    /// Refuses a token that cannot be read.
+    pub(super) fn check_token(&self) -> Result<(), Status> {
+        if self.options.continue_token.is_empty() {
+            return Ok(());
+        }
+        decode_token(&self.options.continue_token).map(drop)
+    }
+
     async fn exact(&self, version: u64) -> Result<Snapshot, Status> {
-        self.server.cache.reach(version).await.map_err(cache_error)?;
+        self.server.cache.reach(version).await.map_err(cache_error).map_err(without_retry)?;
         let items = self.served.stored().snapshot_at(version).map_err(|_| Status::expired(TOO_OLD))?;
         Ok(Snapshot { items, revision: version, start: String::new(), left: None })
     }
@@ -179,27 +188,36 @@ impl Call<'_> {
     /// Tables, metadata alone, YAML, pretty JSON, and versions that are converted: through trees.
     fn list_value(&self, entries: &[Entry], revision: u64, token: &str, remaining: Option<i64>) -> Answer {
         let metadata = list_metadata(revision, token, remaining);
-        if let Transform::Table(version) = self.accept.transform {
-            // Columns are read from the stored form.
-            let objects: Vec<Value> = entries.iter().map(|entry| entry.object.value(entry.revision)).collect();
-            let include = &self.options.include_object;
-            let table = table_for(self.served, version, &objects, include, self.now(), &metadata, true);
-            return value_answer(StatusCode::OK, self.accept, &table, None);
-        }
-        let mut objects: Vec<Value> = entries.iter().map(|entry| self.served.value(entry)).collect();
+        let objects = match self.accept.transform {
+            Transform::None => entries.iter().map(|entry| self.served.value(entry)).collect(),
+            // Columns and metadata are read from the stored form.
+            _ => entries.iter().map(|entry| entry.object.value(entry.revision)).collect(),
+        };
+        self.values_answer(objects, metadata)
+    }
+
+    /// A list of these objects in the form asked for; for any but the whole objects they are in the stored version.
+    pub(super) fn values_answer(&self, mut objects: Vec<Value>, metadata: Value) -> Answer {
         match self.accept.transform {
+            Transform::Table(version) => {
+                let include = &self.options.include_object;
+                let table = table_for(self.served, version, &objects, include, self.now(), &metadata, true);
+                value_answer(StatusCode::OK, self.accept, &table, None)
+            }
             Transform::PartialObjectMetadata(version) | Transform::PartialObjectMetadataList(version) => {
-                let items: Vec<Value> = objects.iter().map(|object| partial_metadata(object, version)).collect();
+                let items: Vec<Value> =
+                    objects.iter().map(|object| partial_metadata(self.served, object, version)).collect();
                 let list = object! {
                     "kind": "PartialObjectMetadataList",
                     "apiVersion": format!("meta.k8s.io/{version}"),
                     "metadata": metadata,
-                    "items": items,
+                    // Go writes a list that was never made as null.
+                    "items": if items.is_empty() { Value::Null } else { items.into() },
                 };
                 let name = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadataList";
                 value_answer(StatusCode::OK, self.accept, &list, TypeRef::find(name).map(TypeRef::get))
             }
-            Transform::None | Transform::Table(_) => {
+            Transform::None => {
                 for object in &mut objects {
                     object.remove("kind");
                     object.remove("apiVersion");
@@ -280,7 +298,7 @@ impl Filter {
         for requirement in fields.requirements() {
             let label = requirement.field.as_str();
             let known = label == "metadata.name"
-                || (label == "metadata.namespace" && kind.is_namespaced())
+                || (label == "metadata.namespace" && (kind.is_namespaced() || kind.selectable.is_empty()))
                 || kind.selectable.iter().any(|field| field.label == label);
             if !known {
                 return Err(Status::bad_request(unknown_field(kind, label)));
@@ -379,7 +397,18 @@ fn unknown_field(kind: &rkube_kinds::Kind, label: &str) -> String {
             quote(label)
         );
     }
+    if kind.kind == "Job" && kind.group == "batch" {
+        return format!("field label {} not supported for Job", quote(label));
+    }
     format!("field label not supported: {label}")
+}
+
+/// An exact version that is not there yet is nothing to wait for.
+fn without_retry(mut status: Status) -> Status {
+    if let Some(details) = &mut status.details {
+        details.retry_after_seconds = 0;
+    }
+    status
 }
 
 fn encode_token(last: &str, revision: i64, left: Option<i64>) -> String {
@@ -394,7 +423,8 @@ fn encode_token(last: &str, revision: i64, left: Option<i64>) -> String {
 /// The key to start at (below the scope's prefix) and the revision; -1: the newest.
 fn decode_token(token: &str) -> Result<(String, i64, Option<i64>), Status> {
     let invalid = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid{why}"));
-    let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|error| invalid(&format!(": {error}")))?;
+    let bytes =
+        decode_base64(token).map_err(|place| invalid(&format!(": illegal base64 data at input byte {place}")))?;
     let value = json::parse(&bytes).map_err(|error| invalid(&format!(": {error}")))?;
     if value.str("v") != "meta.k8s.io/v1" {
         return Err(invalid(&format!(": server does not recognize this encoded version {}", value.str("v"))));
@@ -414,6 +444,23 @@ fn decode_token(token: &str) -> Result<(String, i64, Option<i64>), Status> {
     let left = value.get("left").as_int().filter(|left| *left >= 0);
     Ok((start.trim_start_matches('/').to_owned(), revision, left))
 }
+
+/// The bytes of a token, or where it goes wrong.
+fn decode_base64(token: &str) -> Result<Vec<u8>, usize> {
+    let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if let Some(place) = token.bytes().position(|byte| !is_known(&byte)) {
+        return Err(place);
+    }
+    LENIENT.decode(token).map_err(|_| token.len() - token.len() % 4)
+}
+
+/// Bits that stand for nothing are passed over.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone),
+);
 
 #[cfg(test)]
 mod tests {

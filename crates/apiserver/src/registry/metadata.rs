@@ -71,22 +71,38 @@ pub fn place(metadata: &mut Value, namespace: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Owner references to the same object count once. Says which uids stood twice.
-pub fn dedup_owners(metadata: &mut Value) -> Vec<String> {
-    let Some(Value::Array(owners)) = metadata.find_mut("ownerReferences") else { return Vec::new() };
+/// When owner references are looked at, as warnings about them say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Sent,
+    Mutated,
+}
+
+/// Owner references that are the same count once. Says, as a warning, which stood twice.
+pub fn dedup_owners(metadata: &mut Value, stage: Stage) -> Option<String> {
+    let Some(Value::Array(owners)) = metadata.find_mut("ownerReferences") else { return None };
+    if owners.len() < 2 {
+        return None;
+    }
     let mut seen: Vec<Value> = Vec::with_capacity(owners.len());
-    let mut twice = Vec::new();
+    let mut twice: Vec<String> = Vec::new();
     owners.retain(|owner| {
         let fresh = !seen.contains(owner);
         if fresh {
             seen.push(owner.clone());
-        } else {
+        } else if !twice.iter().any(|uid| uid == owner.str("uid")) {
             twice.push(owner.str("uid").to_owned());
         }
         fresh
     });
-    twice.dedup();
-    twice
+    let when = match stage {
+        Stage::Sent => "",
+        Stage::Mutated => " after mutating admission happens",
+    };
+    (!twice.is_empty()).then(|| format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        twice.join(", ")
+    ))
 }
 
 #[cfg(test)]
@@ -98,6 +114,21 @@ mod tests {
         fn fill(&self, bytes: &mut [u8]) {
             bytes.fill(0xab);
         }
+    }
+
+    #[test]
+    fn owners_count_once() {
+        let owner = |name: &str| rkube_machinery::object! { "name": name, "uid": "u" };
+        let mut metadata = rkube_machinery::object! { "ownerReferences": vec![owner("a"), owner("b"), owner("a")] };
+        let warning = dedup_owners(&mut metadata, Stage::Mutated).unwrap();
+        assert!(
+            warning.starts_with(
+                ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API"
+            )
+        );
+        assert!(warning.ends_with("observed: u"));
+        assert_eq!(metadata.list("ownerReferences"), [owner("a"), owner("b")]);
+        assert_eq!(dedup_owners(&mut metadata, Stage::Sent), None);
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! What happens to objects: one file per verb. Every write goes the same way, whoever asks:
 //! decode → default → mutate (admission) → prepare → validate → validate (admission) → store.
 
+mod body_type;
 pub mod change;
+mod components;
 mod create;
 mod delete;
 mod lease;
 mod list;
 mod metadata;
+mod own;
 mod read;
 mod review;
+mod review_selectors;
 mod subresource;
 mod update;
 mod watch;
@@ -19,12 +23,16 @@ use bytes::Bytes;
 use http::StatusCode;
 use rkube_kinds::kind::{Part, Requester};
 use rkube_machinery::decode::Decoded;
-use rkube_machinery::{Status, Value};
+use rkube_machinery::field::Errors;
+use rkube_machinery::{Status, Value, decode};
 use rkube_store::{self as store, Expect};
 
+use body_type::{Fit, Misfit, Named};
+pub use components::Component;
 pub use delete::Preconditions;
 pub use lease::Leases;
 pub use metadata::{generate_name, uuid};
+pub use own::{AGENT, Own};
 
 use crate::cache::{Entry, Object};
 use crate::content::{Accept, Answer, Format, Input, object_answer};
@@ -47,6 +55,8 @@ pub struct Call<'a> {
     pub warnings: Vec<String>,
     /// Whether the body has lists or maps that are there and empty.
     pub kept_empties: bool,
+    /// Whether the object to be made came without labels.
+    pub gave_no_labels: bool,
 }
 
 /// What a write left behind.
@@ -58,10 +68,15 @@ pub struct Written {
 impl Call<'_> {
     /// Does what the request asks for.
     pub async fn run(&mut self, body: Bytes) -> Result<Answer, Status> {
+        let kind = self.served.kind;
+        let verb = if self.info.verb == "watch" { "list" } else { self.info.verb.as_ref() };
+        if !kind.deprecation.is_empty() && kind.allows(verb) {
+            self.warnings.push(kind.deprecation.to_owned());
+        }
         self.check_verb()?;
         if let Part::Other(name) = self.part {
             if self.is_connection(name) {
-                return Err(self.connect());
+                return self.connect(name);
             }
             if name == "scale" {
                 return self.scale(&body).await;
@@ -71,9 +86,11 @@ impl Call<'_> {
             }
         }
         match self.info.verb.as_ref() {
+            "get" | "list" if self.served.cache.is_none() => self.components().await,
             "get" => self.get().await,
             "list" => self.list().await,
             "watch" => self.watch().await,
+            "create" if self.served.kind.resource == "bindings" => self.bind_named(&body).await,
             "create" if self.served.cache.is_none() => self.review(&body),
             "create" => self.create(&body).await.map(|written| self.answer(&written)),
             "update" => self.update(&body).await.map(|written| self.answer(&written)),
@@ -87,6 +104,9 @@ impl Call<'_> {
     fn check_verb(&self) -> Result<(), Status> {
         let kind = self.served.kind;
         let verb = self.info.verb.as_ref();
+        if verb == "watch" && self.part == Part::Main && kind.allows("list") && !kind.allows("watch") {
+            return Err(Status::method_not_supported(&self.served.group_resource, "watch"));
+        }
         let allowed = match self.part {
             Part::Main => kind.allows(verb),
             Part::Status => {
@@ -124,7 +144,21 @@ impl Call<'_> {
     /// Lets the kind write down who asked, where it keeps that.
     fn stamp(&self, value: &mut Value, change: Option<(Part, &Value)>) {
         let user = || review::user_info(self.user);
-        self.served.kind.rules.stamp(value, change, &Requester { user: &user, now: self.now() });
+        let requester = Requester { user: &user, now: self.now(), gave_no_labels: self.gave_no_labels };
+        self.served.kind.rules.stamp(value, change, &requester);
+    }
+
+    /// What is wrong with an object because of its namespace; `old` on update.
+    fn namespace_errors(&self, value: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = Errors::new();
+        let namespace = || {
+            let namespaces = self.server.resources.find("", "v1", "namespaces");
+            let Some(namespaces) = namespaces.and_then(|served| served.cache.as_ref()) else { return Value::Null };
+            let found = namespaces.get(&namespaces.key("", &self.info.namespace));
+            found.map_or(Value::Null, |entry| entry.object.value(entry.revision))
+        };
+        self.served.kind.rules.validate_in_namespace(self.part, value, old, &namespace, &mut errors);
+        errors
     }
 
     pub fn now(&self) -> i64 {
@@ -150,21 +184,48 @@ impl Call<'_> {
     pub fn decode(&mut self, format: Format, body: &Bytes) -> Result<Value, Status> {
         let kind = self.served.kind;
         let input = Input::parse(format, body).map_err(|error| unrecognized(kind.kind, format, &error, body))?;
-        let (group_kind_version, kind_name) = (input.api_version.clone(), input.kind.clone());
         let expected = &self.served.api_version;
-        let version = group_kind_version.rsplit('/').next().unwrap_or_default().to_owned();
-        if !group_kind_version.is_empty() && group_kind_version != *expected && group_kind_version != "__internal" {
-            return Err(self.wrong_version(&group_kind_version, &kind_name));
-        }
-        if !kind_name.is_empty() && kind_name != kind.kind {
-            return Err(self.wrong_kind(&version, &kind_name));
+        if input.api_version != *expected || input.kind != kind.kind {
+            self.check_type(&input, body)?;
         }
         let decoded =
             input.decode(self.served.schema).map_err(|error| self.cannot_handle(kind.version, kind.kind, &error))?;
         let mut value = self.take_strict(decoded)?;
+        if let Some(why) = kind.rules.unreadable(&value) {
+            return Err(self.cannot_handle(kind.version, kind.kind, &why));
+        }
         value.set("kind", kind.kind);
         value.set("apiVersion", expected.as_str());
         Ok(value)
+    }
+
+    /// Whether a body that does not say exactly what is wanted can be taken all the same.
+    fn check_type(&self, input: &Input, body: &Bytes) -> Result<(), Status> {
+        let kind = self.served.kind;
+        let shown = || String::from_utf8_lossy(body).into_owned();
+        let named = Named::read(&input.api_version, &input.kind, kind).map_err(|misfit| {
+            let shown = summarize(body);
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): {misfit} ({shown})",
+                kind.kind
+            ))
+        })?;
+        let refuse = |why: &str| self.cannot_handle(&named.version, &named.kind, why);
+        match named.check(kind, shown) {
+            Ok(Fit::Same) => Ok(()),
+            Ok(Fit::Internal | Fit::OtherVersion) => Err(Status::bad_request(format!(
+                "the API version in the data ({}) does not match the expected API version ({})",
+                named.api_version(),
+                self.served.api_version
+            ))),
+            Err(misfit) => {
+                let unreadable = match &misfit {
+                    Misfit::Unrelated { schema: Some(schema), .. } => input.try_decode(schema.get()).err(),
+                    _ => None,
+                };
+                Err(refuse(&unreadable.unwrap_or_else(|| misfit.to_string())))
+            }
+        }
     }
 
     /// Applies the field validation that was asked for.
@@ -175,7 +236,7 @@ impl Call<'_> {
         }
         match self.options.field_validation {
             FieldValidation::Ignore => {}
-            FieldValidation::Warn => self.warnings.extend(decoded.strict),
+            FieldValidation::Warn => self.warnings.extend(decoded.strict.iter().flat_map(|one| each_complaint(one))),
             FieldValidation::Strict => {
                 let text = format!("strict decoding error: {}", decoded.strict.join(", "));
                 return Err(self.cannot_handle(self.served.kind.version, self.served.kind.kind, &text));
@@ -191,43 +252,13 @@ impl Call<'_> {
         ))
     }
 
-    fn wrong_version(&self, api_version: &str, kind: &str) -> Status {
-        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-        let known = self
-            .server
-            .resources
-            .all()
-            .iter()
-            .any(|served| served.kind.group == group && served.kind.version == version && served.kind.kind == kind);
-        if known {
-            return Status::bad_request(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({})",
-                self.served.api_version
-            ));
+    /// The object (in the stored version) as storage gives it back. Only what came with empty lists or maps can have
+    /// any that are to be told from none.
+    fn settle(&self, value: &mut Value) {
+        match self.kept_empties {
+            true => decode::settle(value, self.served.stored_schema),
+            false => decode::complete(value, self.served.stored_schema),
         }
-        let why = format!(
-            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:31\""
-        );
-        self.cannot_handle(version, kind, &why)
-    }
-
-    fn wrong_kind(&self, version: &str, kind: &str) -> Status {
-        let expected = self.served.kind;
-        let known = self.server.resources.all().iter().any(|served| {
-            served.kind.kind == kind && served.kind.group == expected.group && served.kind.version == expected.version
-        });
-        if known {
-            let text = format!(
-                "{kind} in version \"{version}\" cannot be handled as a {}: converting (v1.{kind}) to (core.{}): unknown conversion",
-                expected.kind, expected.kind
-            );
-            return Status::bad_request(text);
-        }
-        let why = format!(
-            "no kind \"{kind}\" is registered for version \"{}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:31\"",
-            self.served.api_version
-        );
-        self.cannot_handle(version, kind, &why)
     }
 
     /// Writes an object (in the stored version) to the store and returns it as it is kept.
@@ -271,6 +302,14 @@ impl Call<'_> {
         let object = Object::parse(&item.value, self.served.stored().kind)
             .map_err(|error| Status::internal(format!("the stored object cannot be read: {error}")))?;
         Ok(Some(Entry { object: Arc::new(object), revision: item.mod_revision }))
+    }
+}
+
+/// What YAML objects to comes in one text; as warnings each thing is said alone.
+fn each_complaint(text: &str) -> Vec<String> {
+    match text.split_once("yaml: unmarshal errors:\n") {
+        Some((_, lines)) => lines.lines().map(|line| line.trim().to_owned()).collect(),
+        None => vec![text.to_owned()],
     }
 }
 

@@ -9,6 +9,9 @@ use crate::content::{Answer, object_answer};
 
 impl Call<'_> {
     pub(super) async fn get(&mut self) -> Result<Answer, Status> {
+        if let Some(text) = &self.options.resource_version {
+            unworded_version(text)?;
+        }
         self.wait_for_version().await?;
         let entry = self.find()?;
         Ok(object_answer(StatusCode::OK, self.served, self.accept, &self.options.include_object, self.now(), &entry))
@@ -32,6 +35,14 @@ impl Call<'_> {
             }
         }
     }
+}
+
+/// As [`parse_version`], but answered as Kubernetes answers it where the storage finds the mistake: without a reason.
+pub fn unworded_version(text: &str) -> Result<u64, Status> {
+    parse_version(text).map_err(|status| {
+        let message = status.message.trim_start_matches("invalid resource version: ").to_owned();
+        Status { code: 500, message, ..Status::default() }
+    })
 }
 
 pub fn parse_version(text: &str) -> Result<u64, Status> {

@@ -5,7 +5,7 @@ use http::StatusCode;
 use rkube_machinery::value::{Map, Text};
 use rkube_machinery::{GroupResource, Status, Value, decode, managed, object, time};
 
-use super::{Call, metadata};
+use super::{Call, metadata, review_selectors};
 use crate::authn::user_of_token;
 use crate::authz::authorize;
 use crate::content::{Answer, Format, value_answer};
@@ -31,11 +31,12 @@ impl Call<'_> {
         }
         let status = match kind.resource {
             "selfsubjectreviews" => {
+                // The answer is a new object; what was sent with the question is not in it.
                 let now = time::format_seconds(self.now());
-                value.object_mut("metadata").set("creationTimestamp", now);
+                value.set("metadata", object! { "creationTimestamp": now });
                 object! { "userInfo": user_info(self.user) }
             }
-            "tokenreviews" => self.token_review(value.get("spec"))?,
+            "tokenreviews" => self.token_review(&value)?,
             "subjectaccessreviews" => access(&subject(value.get("spec")), value.get("spec")),
             "localsubjectaccessreviews" => {
                 self.check_local(value.get("spec"))?;
@@ -56,24 +57,35 @@ impl Call<'_> {
         Ok(value_answer(StatusCode::CREATED, self.accept, &value, Some(self.served.schema)))
     }
 
-    /// Whose token this is.
-    fn token_review(&self, spec: &Value) -> Result<Value, Status> {
-        let token = spec.str("token");
-        if token.is_empty() {
+    /// Whose token this is. What the question says of the status itself stays, where the answer has no other word.
+    fn token_review(&self, review: &Value) -> Result<Value, Status> {
+        let spec = review.get("spec");
+        if spec.str("token").is_empty() {
             return Err(Status::bad_request("token is required for TokenReview in authentication"));
         }
-        let audiences: Vec<String> =
+        let mut audiences: Vec<String> =
             spec.list("audiences").iter().map(|audience| audience.as_str().to_owned()).collect();
-        Ok(match user_of_token(self.server, token, &audiences) {
+        if audiences.is_empty() {
+            audiences.extend(self.server.signer.as_ref().map(|signer| signer.issuer().to_owned()));
+        }
+        // As in a request's header: the first word counts, and who brings none is nobody in particular.
+        let found = match spec.str("token").split(' ').next().map(str::trim).filter(|token| !token.is_empty()) {
+            Some(token) => user_of_token(self.server, token, &audiences),
+            None => Ok((User::anonymous().into(), audiences)),
+        };
+        let mut status = review.get("status").clone();
+        if status.is_null() {
+            status = Value::object();
+        }
+        status.set("authenticated", found.is_ok());
+        match found {
             Ok((user, matched)) => {
-                let mut status = object! { "authenticated": true, "user": user_info(&user) };
-                if !matched.is_empty() {
-                    status.set("audiences", Value::Array(matched.into_iter().map(Value::from).collect()));
-                }
-                status
+                status.set("user", user_info(&user));
+                status.set("audiences", matched.into_iter().map(Value::from).collect::<Vec<_>>());
             }
-            Err(_) => object! { "error": "invalid bearer token" },
-        })
+            Err(_) => status.set("error", "invalid bearer token"),
+        }
+        Ok(status)
     }
 
     fn check_local(&self, spec: &Value) -> Result<(), Status> {
@@ -115,7 +127,12 @@ fn access(user: &User, spec: &Value) -> Value {
         subresource: resource.str("subresource").to_owned(),
         name: resource.str("name").to_owned(),
     };
-    object! { "allowed": authorize(user, &info).is_ok() }
+    let mut status = object! { "allowed": authorize(user, &info).is_ok() };
+    let complaint = review_selectors::complaint(resource);
+    if !complaint.is_empty() {
+        status.set("evaluationError", complaint);
+    }
+    status
 }
 
 /// What the user may do, as rules.

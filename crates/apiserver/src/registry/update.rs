@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rkube_kinds::kind::Part;
-use rkube_machinery::field::{Errors, Path};
+use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::status::Details;
-use rkube_machinery::{GroupResource, Status, Value, decode, json, managed, yaml};
+use rkube_machinery::{GroupResource, Status, Value, json, managed, patch, yaml};
 use rkube_store::{self as store, Expect};
 
-use super::change::Change;
-use super::{Call, Written, metadata, store_error};
+use super::change::{Change, Patch};
+use super::create::Origin;
+use super::metadata::Stage;
+use super::{Call, Written, each_complaint, metadata, store_error};
 use crate::admission::{Attributes, Operation};
 use crate::cache::{Entry, Object};
 use crate::content::Format;
@@ -33,47 +35,72 @@ impl Call<'_> {
         let metadata = value.object_mut("metadata");
         metadata::place(metadata, if self.served.kind.is_namespaced() { &self.info.namespace } else { "" })?;
         self.check_name(&value)?;
+        self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Sent));
         self.modify(Change::Replace(value)).await
     }
 
     pub(super) async fn patch(&mut self, body: &Bytes) -> Result<Written, Status> {
+        let change = self.patch_of(body).await?;
+        self.modify(change).await
+    }
+
+    /// What the body of a patch wants done, by its content type.
+    pub(super) async fn patch_of(&mut self, body: &Bytes) -> Result<Change, Status> {
         let content_type = self.content_type.split(';').next().unwrap_or_default().trim().to_owned();
         if !PATCH_TYPES.contains(&content_type.as_str()) {
             let status = Status::unsupported_media_type("415: Unsupported Media Type");
             return Err(status.with_details(Details::default()));
         }
         self.options.check_write("PatchOptions", Some(content_type == APPLY_PATCH))?;
-        let change = match content_type.as_str() {
+        Ok(match content_type.as_str() {
             APPLY_PATCH => Change::Apply(self.decode_apply(body)?),
-            STRATEGIC_PATCH => {
-                Change::Strategic(json::parse(body).map_err(|error| Status::bad_request(error.to_string()))?)
-            }
-            JSON_PATCH => Change::Json(self.decode_patch(body)?),
-            _ => Change::Merge(self.decode_patch(body)?),
-        };
-        self.modify(change).await
+            STRATEGIC_PATCH => Change::Strategic(self.decode_patch(body, &content_type).await?),
+            JSON_PATCH => Change::Json(self.decode_patch(body, &content_type).await?),
+            _ => Change::Merge(self.decode_patch(body, &content_type).await?),
+        })
     }
 
-    fn decode_patch(&self, body: &Bytes) -> Result<Value, Status> {
-        json::parse(body).map_err(|error| match self.options.field_validation {
-            FieldValidation::Ignore => Status::bad_request(error.to_string()),
-            _ => Status::bad_request(format!("error decoding patch: {error}")),
-        })
+    /// The patch's document. Whether there is anything to patch counts before whether it can be read.
+    async fn decode_patch(&mut self, body: &Bytes, content_type: &str) -> Result<Patch, Status> {
+        let lenient = self.options.field_validation == FieldValidation::Ignore;
+        let error = match json::parse(body) {
+            Ok(mut document) => {
+                let mut strict = patch::take_last(&mut document);
+                if content_type == JSON_PATCH {
+                    strict.iter_mut().for_each(|complaint| complaint.insert_str(0, "json patch "));
+                }
+                return Ok(Patch { document, strict });
+            }
+            Err(error) => error,
+        };
+        if self.fresh(&self.key(&self.info.name)).await?.is_none() {
+            return Err(Status::not_found(&self.served.group_resource, &self.info.name));
+        }
+        Err(Status::bad_request(match content_type {
+            MERGE_PATCH if lenient => "Invalid JSON Patch".to_owned(),
+            MERGE_PATCH | JSON_PATCH if !lenient => format!("error decoding patch: {error}"),
+            _ => error.to_string(),
+        }))
     }
 
     /// The configuration of an apply: YAML, of which JSON is a part, not decoded by any schema.
     fn decode_apply(&mut self, body: &Bytes) -> Result<Value, Status> {
-        if let Ok(config) = json::parse(body) {
+        if let Ok(mut config) = json::parse(body)
+            && patch::take_last(&mut config).is_empty()
+        {
             return check_config(config);
         }
-        let document =
-            yaml::parse_document(body).map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+        let document = yaml::parse_document(body).map_err(|error| {
+            Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {error}"))
+        })?;
         if let Some(complaint) = document.strict {
             match self.options.field_validation {
                 FieldValidation::Strict => {
-                    return Err(Status::bad_request(format!("error strict decoding YAML: {complaint}")));
+                    return Err(Status::bad_request(format!(
+                        "error strict decoding YAML: error converting YAML to JSON: {complaint}"
+                    )));
                 }
-                FieldValidation::Warn => self.warnings.push(complaint),
+                FieldValidation::Warn => self.warnings.extend(each_complaint(&complaint)),
                 FieldValidation::Ignore => {}
             }
         }
@@ -124,26 +151,46 @@ impl Call<'_> {
         let mut attributes = Attributes::new(self, Operation::Update);
         server.admission.mutate(&mut attributes, &mut value, Some(&old)).await?;
         self.warnings.append(&mut attributes.warnings);
+        self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Mutated));
         self.check_version(&mut value, entry.revision)?;
-        let claims = server.allocation.begin_update(self, &mut value, &old)?;
-        self.prepare(&mut value, &old);
-        let errors = kind.validate_update(self.part, &value, &old);
+        let held = server.allocation.begin_update(self, &mut value, &old).await?;
+        let written = self.finish_attempt(key, value, entry, &old).await;
+        match &written {
+            Ok(Some(_)) => server.allocation.keep(self, held).await,
+            Ok(None) | Err(_) => server.allocation.abandon(self, held).await,
+        }
+        written
+    }
+
+    /// The second half of an attempt: from the changed object to the store.
+    async fn finish_attempt(
+        &mut self,
+        key: &str,
+        mut value: Value,
+        entry: &Entry,
+        old: &Value,
+    ) -> Result<Option<Written>, Status> {
+        let kind = self.served.kind;
+        let server = self.server;
+        self.prepare(&mut value, old);
+        let mut errors = self.namespace_errors(&value, Some(old));
+        errors.0.extend(kind.validate_update(self.part, &value, old).0);
         if !errors.is_empty() {
             return Err(Status::invalid(&kind.group_kind(), &self.info.name, &errors));
         }
         match self.part {
-            Part::Main => self.warnings.extend(kind.rules.warnings(&value, Some(&old))),
+            Part::Main => self.warnings.extend(kind.rules.warnings(&value, Some(old))),
             Part::Status => self.warnings.extend(kind.rules.status_warnings(&value)),
             Part::Other(_) => {}
         }
         kind.rules.canonicalize(&mut value);
-        decode::complete(&mut value, self.served.stored_schema);
-        managed::keep_times(&old, &mut value);
+        self.settle(&mut value);
+        managed::keep_times(old, &mut value);
         let mut attributes = Attributes::new(self, Operation::Update);
-        server.admission.validate(&mut attributes, Some(&value), Some(&old)).await?;
+        server.admission.validate(&mut attributes, Some(&value), Some(old)).await?;
         self.warnings.append(&mut attributes.warnings);
 
-        if finished(kind, self.part, &value, &old) {
+        if finished(kind, &value, old) {
             return self.delete_finished(key, value, entry).await;
         }
         let object = Arc::new(self.kept_form(&value));
@@ -155,10 +202,7 @@ impl Call<'_> {
             return Ok(Some(Written { entry, created: false }));
         }
         let written = self.store_object(key.to_owned(), object, Expect::Revision(entry.revision)).await?;
-        Ok(written.ok().map(|entry| {
-            claims.keep();
-            Written { entry, created: false }
-        }))
+        Ok(written.ok().map(|entry| Written { entry, created: false }))
     }
 
     /// There is no such object: some kinds, and every apply, make it.
@@ -177,15 +221,17 @@ impl Call<'_> {
                         ),
                     ));
                 }
+                self.gave_no_labels = config.get("metadata").map("labels").is_empty();
                 let value = self.changed(&Change::Apply(config), &Value::Null)?;
                 let value = self.placed(value)?;
-                self.create_tracked(value).await
+                self.create_tracked(value, Origin::Update).await
             }
             Change::Replace(value) if self.part == Part::Main && self.served.kind.rules.create_on_update() => {
+                parse_version(value.get("metadata").str("resourceVersion"))?;
+                self.check_uid(&self.key(&self.info.name), value, &Value::Null)?;
                 let mut value = value.clone();
                 self.served.kind.rules.default(&mut value);
-                metadata::wipe(value.object_mut("metadata"));
-                self.create_value(value).await
+                self.create_value(value, Origin::Update).await
             }
             _ => Err(missing()),
         }
@@ -213,11 +259,13 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn check_uid(&self, key: &str, value: &Value, old: &Value) -> Result<(), Status> {
+    pub(super) fn check_uid(&self, key: &str, value: &Value, old: &Value) -> Result<(), Status> {
         let (wanted, found) = (value.get("metadata").str("uid"), old.get("metadata").str("uid"));
         if wanted.is_empty() || wanted == found {
             return Ok(());
         }
+        // What is only tried does not get as far as the store, which puts its prefix before keys.
+        let key = if self.options.dry_run { key.strip_prefix("/registry").unwrap_or(key) } else { key };
         Err(Status::conflict(
             &self.served.group_resource,
             &self.info.name,
@@ -232,13 +280,7 @@ impl Call<'_> {
         let metadata = value.object_mut("metadata");
         let given = metadata.str("resourceVersion");
         if !matches!(given, "" | "0") {
-            let wanted: u64 = given.parse().map_err(|_| {
-                let mut errors = Errors::new();
-                let detail = format!("strconv.ParseUint: parsing \"{given}\": invalid syntax");
-                errors.invalid(Path::new("metadata").child("resourceVersion"), given, detail);
-                Status::invalid(&self.served.kind.group_kind(), &self.info.name, &errors)
-            })?;
-            if wanted != revision {
+            if parse_version(given)? != revision {
                 return Err(Status::modified(&self.served.group_resource, &self.info.name));
             }
         } else if !self.served.kind.rules.unconditional_update() {
@@ -274,12 +316,21 @@ impl Call<'_> {
         if before.has("deletionGracePeriodSeconds") {
             metadata.set_if_absent("deletionGracePeriodSeconds", before.get("deletionGracePeriodSeconds").clone());
         }
-        if rules.has_generation() && self.part == Part::Main {
-            decode::complete(value, self.served.stored_schema);
-            if differs(value, old) && value.get("metadata").int("generation") == before.int("generation") {
-                value.object_mut("metadata").set("generation", before.int("generation") + 1);
-            }
+        let counts = rules.has_generation() && self.part == Part::Main;
+        if counts && self.differs(value, old) && value.get("metadata").int("generation") == before.int("generation") {
+            value.object_mut("metadata").set("generation", before.int("generation").wrapping_add(1));
         }
+    }
+
+    /// Whether anything but metadata and status differs. Lists that are there and empty stay for the rules to see.
+    fn differs(&self, value: &mut Value, old: &Value) -> bool {
+        if !self.kept_empties {
+            self.settle(value);
+            return differs(value, old);
+        }
+        let mut settled = value.clone();
+        self.settle(&mut settled);
+        differs(&settled, old)
     }
 
     /// The last finalizer is gone from an object that is being deleted: so is the object.
@@ -293,7 +344,7 @@ impl Call<'_> {
             store::Write { key: key.into(), expect: Expect::Revision(entry.revision), change: store::Change::Delete };
         match self.server.store.write(write).await {
             Ok(_) => {
-                self.server.allocation.release(self.served, &entry.object.value(entry.revision));
+                self.server.allocation.release(self, &entry.object.value(entry.revision)).await;
                 Ok(Some(Written { entry: gone, created: false }))
             }
             Err(store::Error::Conflict { .. }) => Ok(None),
@@ -318,27 +369,30 @@ fn check_config(config: Value) -> Result<Value, Status> {
 
 /// Whether anything but metadata and status differs.
 fn differs(value: &Value, old: &Value) -> bool {
-    let fields = |value: &Value| -> Vec<(rkube_machinery::Text, Value)> {
-        value
-            .as_map()
-            .iter()
-            .filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion"))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect()
-    };
-    fields(value) != fields(old)
+    fn counted<'a>((key, _): &(&'a rkube_machinery::Text, &'a Value)) -> bool {
+        !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion")
+    }
+    !value.as_map().iter().filter(counted).eq(old.as_map().iter().filter(counted))
 }
 
-/// Whether this update takes the last finalizer from an object that is being deleted.
-fn finished(kind: &rkube_kinds::Kind, part: Part, value: &Value, old: &Value) -> bool {
-    let (metadata, before) = (value.get("metadata"), old.get("metadata"));
-    if !metadata.has("deletionTimestamp") || !metadata.list("finalizers").is_empty() {
-        return false;
+/// A resource version that a client sent.
+fn parse_version(given: &str) -> Result<u64, Status> {
+    if given.is_empty() {
+        return Ok(0);
     }
-    if kind.rules.keep_until_finalized(value) {
-        return false;
-    }
-    let held_before = !before.list("finalizers").is_empty() || kind.rules.keep_until_finalized(old);
-    let _ = part;
-    held_before && metadata.get("deletionGracePeriodSeconds").as_int().unwrap_or(0) == 0
+    given.parse().map_err(|_| {
+        let is_number = given.bytes().all(|byte| byte.is_ascii_digit());
+        let why = if is_number { "value out of range" } else { "invalid syntax" };
+        let message = format!("strconv.ParseUint: parsing {}: {why}", quote(given));
+        Status { code: 500, message, ..Status::default() }
+    })
+}
+
+/// Whether this update leaves nothing that holds an object that is being deleted.
+fn finished(kind: &rkube_kinds::Kind, value: &Value, old: &Value) -> bool {
+    let before = old.get("metadata");
+    before.has("deletionTimestamp")
+        && before.int("deletionGracePeriodSeconds") == 0
+        && value.get("metadata").list("finalizers").is_empty()
+        && !kind.rules.keep_until_finalized(value)
 }

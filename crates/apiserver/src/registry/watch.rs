@@ -15,7 +15,7 @@ use rkube_machinery::{Status, Value, json, object, protobuf};
 use tokio::time::{Instant, Sleep};
 
 use super::list::Filter;
-use super::read::parse_version;
+use super::read::unworded_version;
 use super::{Call, cache_error};
 use crate::cache::{CachedEvent, Change, Entry, Gone, Object, Subscription};
 use crate::content::{Accept, Answer, Body, Format, Transform, body_answer, partial_metadata, table_for};
@@ -40,7 +40,8 @@ impl Call<'_> {
         let filter = Filter::new(self)?;
         let (initial, subscription, end_of_initial) = self.start_of_watch(&filter).await?;
         let seconds = match self.options.timeout_seconds {
-            Some(seconds) if seconds > 0 => seconds,
+            // Less than no time at all: the watch ends when it has begun.
+            Some(seconds) if seconds != 0 => u64::try_from(seconds).unwrap_or(0),
             _ => TIMEOUT_MIN_SECONDS + self.server.entropy.next_u64() % TIMEOUT_MIN_SECONDS,
         };
         let now = Instant::now();
@@ -73,7 +74,7 @@ impl Call<'_> {
     async fn start_of_watch(&self, filter: &Filter) -> Result<(Vec<Entry>, Subscription, Option<u64>), Status> {
         let resource = self.served.stored();
         let namespace = if self.served.kind.is_namespaced() { self.info.namespace.as_str() } else { "" };
-        let version = self.options.resource_version.as_deref().map(parse_watch_version).transpose()?;
+        let version = self.options.resource_version.as_deref().map(unworded_version).transpose()?;
         let streaming = self.options.send_initial_events;
         let from_now = match (version, streaming) {
             (_, Some(true)) | (None | Some(0), None) => true,
@@ -102,14 +103,6 @@ impl Call<'_> {
         let bookmark = (streaming == Some(true)).then_some(revision);
         Ok((entries, subscription, bookmark))
     }
-}
-
-/// As `parse_version`, but answered as Kubernetes answers it for watches: without a reason.
-fn parse_watch_version(text: &str) -> Result<u64, Status> {
-    parse_version(text).map_err(|status| {
-        let message = status.message.trim_start_matches("invalid resource version: ").to_owned();
-        Status { code: 500, message, ..Status::default() }
-    })
 }
 
 async fn drained(draining: &mut tokio::sync::watch::Receiver<bool>) {
@@ -286,9 +279,9 @@ impl Watch {
             }
             _ => {
                 let value = match self.accept.transform {
-                    // Columns are read from the stored form.
-                    Transform::Table(_) => entry.object.value(entry.revision),
-                    _ => self.served.value(entry),
+                    Transform::None => self.served.value(entry),
+                    // Columns and metadata are read from the stored form.
+                    _ => entry.object.value(entry.revision),
                 };
                 let value = self.transform(value);
                 self.write_value(name, &value, out);
@@ -305,7 +298,7 @@ impl Watch {
                 table_for(&self.served, version, &[value], &self.include, now, &Value::Null, headers)
             }
             Transform::PartialObjectMetadata(version) | Transform::PartialObjectMetadataList(version) => {
-                partial_metadata(&value, version)
+                partial_metadata(&self.served, &value, version)
             }
         }
     }
@@ -332,7 +325,7 @@ impl Watch {
                 value = table_for(&self.served, version, &[value], &self.include, now, &metadata, headers);
             }
             Transform::PartialObjectMetadata(version) | Transform::PartialObjectMetadataList(version) => {
-                value = partial_metadata(&value, version);
+                value = partial_metadata(&self.served, &value, version);
             }
         }
         self.write_value("BOOKMARK", &value, out);

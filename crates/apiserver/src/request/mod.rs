@@ -25,6 +25,15 @@ impl User {
         User { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
     }
 
+    /// The server itself.
+    pub fn apiserver() -> User {
+        User {
+            name: "system:apiserver".into(),
+            groups: vec!["system:authenticated".into(), "system:masters".into()],
+            ..User::default()
+        }
+    }
+
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|member| member == group)
     }

@@ -1,8 +1,11 @@
 //! The query's options, and those that stand in a body (`DeleteOptions`), checked as Kubernetes checks them.
 
+use std::time::Duration;
+
 use percent_encoding::percent_decode;
-use rkube_machinery::Status;
+use rkube_kinds::meta::validate_field_manager;
 use rkube_machinery::field::{Errors, Path, quote};
+use rkube_machinery::{Status, time};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
@@ -25,7 +28,8 @@ pub struct Options {
     pub dry_run: bool,
     pub field_manager: String,
     pub field_validation: FieldValidation,
-    pub force: bool,
+    /// Whether an apply may take fields from others, where that is said.
+    pub force: Option<bool>,
     pub label_selector: String,
     pub field_selector: String,
     pub watch: bool,
@@ -33,18 +37,24 @@ pub struct Options {
     pub send_initial_events: Option<bool>,
     pub resource_version: Option<String>,
     pub version_match: Option<VersionMatch>,
-    pub timeout_seconds: Option<u64>,
+    pub timeout_seconds: Option<i64>,
     pub limit: usize,
     pub continue_token: String,
     pub grace_period_seconds: Option<i64>,
-    pub propagation_policy: String,
+    pub propagation_policy: Option<String>,
     pub orphan_dependents: Option<bool>,
     pub include_object: String,
     raw_dry_run: Vec<String>,
     raw_field_validation: String,
     raw_version_match: String,
-    bad: Option<String>,
+    timeout: String,
+    /// What is wrong with numbers that lists and watches read, and with those that deletions read.
+    bad_list: Option<String>,
+    bad_delete: Option<String>,
 }
+
+/// No request that is not meant to last takes longer.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 
 impl Options {
     pub fn parse(query: &str) -> Options {
@@ -62,7 +72,7 @@ impl Options {
             "dryRun" => self.raw_dry_run.push(value),
             "fieldManager" => self.field_manager = value,
             "fieldValidation" => self.raw_field_validation = value,
-            "force" => self.force = truth(&value),
+            "force" => self.force = Some(truth(&value)),
             "labelSelector" => self.label_selector = value,
             "fieldSelector" => self.field_selector = value,
             "watch" => self.watch = truth(&value),
@@ -70,48 +80,46 @@ impl Options {
             "sendInitialEvents" => self.send_initial_events = Some(truth(&value)),
             "resourceVersion" if !value.is_empty() => self.resource_version = Some(value),
             "resourceVersionMatch" => self.raw_version_match = value,
+            "timeout" if self.timeout.is_empty() => self.timeout = value,
             "timeoutSeconds" => {
-                self.timeout_seconds = self.number(&value).and_then(|number| u64::try_from(number).ok())
+                self.timeout_seconds = number(&value, &mut self.bad_list);
             }
-            "limit" => self.limit = self.number(&value).and_then(|number| usize::try_from(number).ok()).unwrap_or(0),
+            "limit" => {
+                let limit = number(&value, &mut self.bad_list);
+                self.limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0);
+            }
             "continue" => self.continue_token = value,
-            "gracePeriodSeconds" => self.grace_period_seconds = self.number(&value),
-            "propagationPolicy" => self.propagation_policy = value,
+            "gracePeriodSeconds" => self.grace_period_seconds = number(&value, &mut self.bad_delete),
+            "propagationPolicy" => self.propagation_policy = Some(value),
             "orphanDependents" => self.orphan_dependents = Some(truth(&value)),
             "includeObject" => self.include_object = value,
             _ => {}
         }
     }
 
-    fn number(&mut self, value: &str) -> Option<i64> {
-        if value.is_empty() {
-            return None;
+    /// How long the request may take.
+    pub fn time_limit(&self) -> Result<Duration, Status> {
+        if self.timeout.is_empty() {
+            return Ok(REQUEST_TIME_MAX);
         }
-        match value.parse() {
-            Ok(number) => Some(number),
-            Err(_) => {
-                let digits = value.trim_start_matches(['-', '+']);
-                let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-                let why = if number { "value out of range" } else { "invalid syntax" };
-                self.bad = Some(format!("strconv.ParseInt: parsing {}: {why}", quote(value)));
-                None
-            }
-        }
+        let nanos = time::parse_duration(&self.timeout)
+            .map_err(|error| Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
+        let asked = u64::try_from(nanos).ok().filter(|nanos| *nanos > 0).map(Duration::from_nanos);
+        Ok(asked.map_or(REQUEST_TIME_MAX, |asked| asked.min(REQUEST_TIME_MAX)))
     }
 
     /// Checks the options of a write. `patch`: whether `force` may be given, and whether this is an apply.
     pub fn check_write(&mut self, options_kind: &str, apply: Option<bool>) -> Result<(), Status> {
-        self.check_numbers()?;
         let mut errors = Errors::new();
         if let Some(apply) = apply {
-            if !apply && self.force {
+            if !apply && self.force.is_some() {
                 errors.forbidden(Path::new("force"), "may not be specified for non-apply patch");
             }
             if apply && self.field_manager.is_empty() {
                 errors.required(Path::new("fieldManager"), "is required for apply patch");
             }
         }
-        check_field_manager(&self.field_manager, &mut errors);
+        validate_field_manager(Path::new("fieldManager"), &self.field_manager, &mut errors);
         self.check_dry_run(&mut errors);
         match self.raw_field_validation.as_str() {
             "" | "Warn" => self.field_validation = FieldValidation::Warn,
@@ -124,43 +132,48 @@ impl Options {
 
     /// Checks the options of a deletion.
     pub fn check_delete(&mut self) -> Result<(), Status> {
-        self.check_numbers()?;
+        refuse(self.bad_delete.as_ref())?;
         let mut errors = Errors::new();
-        if self.orphan_dependents.is_some() && !self.propagation_policy.is_empty() {
-            errors.invalid(
-                Path::new("propagationPolicy"),
-                self.propagation_policy.as_str(),
-                "orphanDependents and deletionPropagation cannot be both set",
-            );
-        }
-        if !matches!(self.propagation_policy.as_str(), "" | "Foreground" | "Background" | "Orphan") {
-            errors.not_supported(
-                Path::new("propagationPolicy"),
-                self.propagation_policy.as_str(),
-                &["Foreground", "Background", "Orphan", "nil"],
-            );
+        if let Some(policy) = &self.propagation_policy {
+            let path = Path::new("propagationPolicy");
+            if self.orphan_dependents.is_some() {
+                errors.invalid(path, policy.as_str(), "orphanDependents and deletionPropagation cannot be both set");
+            }
+            if !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan") {
+                errors.not_supported(path, policy.as_str(), &["Foreground", "Background", "Orphan", "nil"]);
+            }
         }
         self.check_dry_run(&mut errors);
         finish("DeleteOptions", &errors)
     }
 
-    /// Takes what a `DeleteOptions` body says in place of the query.
+    /// Takes what a `DeleteOptions` body says in place of the query, which then counts for nothing.
     pub fn take_delete_body(&mut self, body: &rkube_machinery::Value) {
-        if let Some(seconds) = body.get("gracePeriodSeconds").as_int() {
-            self.grace_period_seconds = Some(seconds);
+        self.bad_delete = None;
+        self.grace_period_seconds = body.get("gracePeriodSeconds").as_int();
+        self.propagation_policy = body.has("propagationPolicy").then(|| body.str("propagationPolicy").to_owned());
+        self.orphan_dependents = body.get("orphanDependents").as_bool();
+        self.raw_dry_run = body.list("dryRun").iter().map(|value| value.as_str().to_owned()).collect();
+    }
+
+    /// Takes over whether a body inside the request wants a dry run. It may not say another thing than the query.
+    pub fn agree_on_dry_run(&mut self, inner: &[rkube_machinery::Value]) -> Result<(), Status> {
+        let inner: Vec<&str> = inner.iter().map(rkube_machinery::Value::as_str).collect();
+        if !inner.is_empty() && !self.raw_dry_run.is_empty() && self.raw_dry_run != inner {
+            let message = format!(
+                "Non-matching dry-run options in request and content: [{}] and [{}]",
+                self.raw_dry_run.join(" "),
+                inner.join(" ")
+            );
+            return Err(Status { code: 500, message, ..Status::default() });
         }
-        if body.has("propagationPolicy") {
-            self.propagation_policy = body.str("propagationPolicy").to_owned();
-        }
-        if let Some(orphan) = body.get("orphanDependents").as_bool() {
-            self.orphan_dependents = Some(orphan);
-        }
-        self.raw_dry_run.extend(body.list("dryRun").iter().map(|value| value.as_str().to_owned()));
+        self.dry_run |= !inner.is_empty();
+        Ok(())
     }
 
     /// Checks the options of a list or watch.
     pub fn check_list(&mut self, watch_list: bool) -> Result<(), Status> {
-        self.check_numbers()?;
+        refuse(self.bad_list.as_ref())?;
         let mut errors = Errors::new();
         let path = Path::new("resourceVersionMatch");
         self.version_match = match self.raw_version_match.as_str() {
@@ -201,6 +214,13 @@ impl Options {
             let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
             errors.forbidden(Path::new("sendInitialEvents"), why);
         }
+        let from_now = matches!(self.resource_version.as_deref(), None | Some("0"));
+        if watch_list && self.send_initial_events.is_none() && !match_given && from_now {
+            // Such a watch begins with what is there, as if that had been asked for.
+            if !self.continue_token.is_empty() {
+                errors.forbidden(path, "resourceVersionMatch is forbidden when continue is provided");
+            }
+        }
         if !match_given {
             return;
         }
@@ -216,20 +236,12 @@ impl Options {
     }
 
     fn check_dry_run(&mut self, errors: &mut Errors) {
-        self.raw_dry_run.retain(|value| !value.is_empty());
         if self.raw_dry_run.iter().any(|value| value != "All") {
             let shown =
                 format!("[{}]", self.raw_dry_run.iter().map(|value| quote(value)).collect::<Vec<_>>().join(","));
             errors.not_supported(Path::new("dryRun"), BadText(shown), &["All"]);
         }
         self.dry_run = !self.raw_dry_run.is_empty();
-    }
-
-    fn check_numbers(&self) -> Result<(), Status> {
-        match &self.bad {
-            Some(text) => Err(Status::bad_request(text.clone())),
-            None => Ok(()),
-        }
     }
 }
 
@@ -240,16 +252,20 @@ impl From<BadText> for rkube_machinery::field::BadValue {
     }
 }
 
-const FIELD_MANAGER_MAX: usize = 128;
+/// Reads a number as Go does; says in `bad` what is wrong with it.
+fn number(text: &str, bad: &mut Option<String>) -> Option<i64> {
+    let parsed = text.parse();
+    if parsed.is_err() {
+        let digits = text.trim_start_matches(['-', '+']);
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let why = if is_number { "value out of range" } else { "invalid syntax" };
+        bad.get_or_insert_with(|| format!("strconv.ParseInt: parsing {}: {why}", quote(text)));
+    }
+    parsed.ok()
+}
 
-fn check_field_manager(manager: &str, errors: &mut Errors) {
-    let path = Path::new("fieldManager");
-    if manager.len() > FIELD_MANAGER_MAX {
-        errors.too_long(path, FIELD_MANAGER_MAX);
-    }
-    if manager.chars().any(char::is_control) {
-        errors.invalid(path, manager, "should only contain printable characters");
-    }
+fn refuse(bad: Option<&String>) -> Result<(), Status> {
+    bad.map_or(Ok(()), |text| Err(Status::bad_request(text.clone())))
 }
 
 fn finish(kind: &str, errors: &Errors) -> Result<(), Status> {
@@ -273,6 +289,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn two_words_on_dry_runs_must_agree() {
+        let agree = |query: &str, inner: &[&str]| {
+            let mut options = Options::parse(query);
+            options.check_write("CreateOptions", None).unwrap();
+            let inner: Vec<_> = inner.iter().map(|word| rkube_machinery::Value::from(*word)).collect();
+            options.agree_on_dry_run(&inner).map(|()| options.dry_run)
+        };
+        assert_eq!(agree("", &[]), Ok(false));
+        assert_eq!(agree("", &["All"]), Ok(true));
+        assert_eq!(agree("dryRun=All", &[]), Ok(true));
+        assert_eq!(agree("dryRun=All", &["All"]), Ok(true));
+        let message = "Non-matching dry-run options in request and content: [All] and [All All]";
+        assert_eq!(agree("dryRun=All", &["All", "All"]).unwrap_err().message, message);
+    }
+
+    #[test]
     fn options_are_read_and_checked() {
         let mut options =
             Options::parse("limit=5&labelSelector=a%3Db%2Cc&watch=true&dryRun=All&fieldValidation=Strict");
@@ -282,6 +314,13 @@ mod tests {
         assert!(options.watch && options.dry_run);
         assert_eq!(options.field_validation, FieldValidation::Strict);
         assert_eq!(Options::parse("limit=x").check_list(true).unwrap_err().code, 400);
+        assert!(Options::parse("limit=x&gracePeriodSeconds=").check_write("CreateOptions", None).is_ok());
+        assert_eq!(Options::parse("gracePeriodSeconds=").check_delete().unwrap_err().code, 400);
+        assert_eq!(Options::parse("propagationPolicy=").check_delete().unwrap_err().code, 422);
+        assert_eq!(Options::parse("force=false").check_write("PatchOptions", Some(false)).unwrap_err().code, 422);
+        assert_eq!(Options::parse("timeout=5").time_limit().unwrap_err().code, 400);
+        assert_eq!(Options::parse("timeout=5s").time_limit().unwrap(), Duration::from_secs(5));
+        assert_eq!(Options::parse("timeout=-5s").time_limit().unwrap(), REQUEST_TIME_MAX);
         assert_eq!(Options::parse("fieldValidation=x").check_write("CreateOptions", None).unwrap_err().code, 422);
     }
 }

@@ -1,10 +1,11 @@
 //! The parts of webhooks and policies that hold CEL expressions: match conditions, variables, validations, audit
 //! annotations and mutations.
 
+use rkube_cel::Type;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, names};
 
-use super::cel::{self, Declarations, Output, Type};
+use super::cel::{self, Declarations, Output, Refusal};
 
 const MATCH_CONDITIONS_MAX: usize = 64;
 const AUDIT_ANNOTATIONS_MAX: usize = 20;
@@ -83,13 +84,13 @@ pub fn validate_variables<'a>(
             errors.invalid(path.child("name"), name, "must be a valid CEL identifier");
         }
         let expression = variable.str("expression");
-        let mut found = Type::Unknown;
+        let mut found = Type::Dyn;
         if expression.trim().is_empty() {
             errors.required(path.child("expression"), "expression is not specified");
         } else {
             match cel::check(expression, Output::Any, declarations) {
                 Ok(checked) => found = checked,
-                Err(detail) => errors.invalid(path.child("expression"), expression, detail),
+                Err(refusal) => refuse(path.child("expression"), expression, refusal, errors),
             }
         }
         declarations.variables.push((name, found));
@@ -208,8 +209,15 @@ fn compile(
     declarations: &Declarations<'_>,
     errors: &mut Errors,
 ) {
-    if let Err(detail) = cel::check(expression, output, declarations) {
-        errors.invalid(path, shown, detail);
+    if let Err(refusal) = cel::check(expression, output, declarations) {
+        refuse(path, shown, refusal, errors);
+    }
+}
+
+fn refuse(path: Path<'_>, shown: &str, refusal: Refusal, errors: &mut Errors) {
+    match refusal {
+        Refusal::Invalid(detail) => errors.invalid(path, shown, detail),
+        Refusal::Internal(detail) => errors.internal(path, detail),
     }
 }
 

@@ -5,6 +5,7 @@ mod cel;
 mod client_config;
 mod expressions;
 mod go_url;
+mod json_path;
 mod match_resources;
 pub mod mutating_admission_policy;
 pub mod mutating_admission_policy_binding;
@@ -16,24 +17,6 @@ pub mod validating_webhook_configuration;
 mod webhook;
 
 use rkube_machinery::Value;
-
-/// The conversion of a version whose objects differ from the stored ones in nothing but their version.
-macro_rules! stored_as_v1 {
-    ($version:literal) => {
-        $crate::kind::Conversion {
-            group: $crate::admissionregistration::GROUP,
-            to_stored: |mut object| {
-                object.set("apiVersion", "admissionregistration.k8s.io/v1");
-                object
-            },
-            from_stored: |mut object| {
-                object.set("apiVersion", concat!("admissionregistration.k8s.io/", $version));
-                object
-            },
-        }
-    };
-}
-use stored_as_v1;
 
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 pub(crate) const CATEGORIES: &[&str] = &["api-extensions"];

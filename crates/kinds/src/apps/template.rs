@@ -32,7 +32,7 @@ pub(crate) fn drop_disabled(object: &mut Value, old: &Value) {
 
 /// A generation later than the old object's.
 pub(crate) fn count_generation(object: &mut Value, old: &Value) {
-    object.object_mut("metadata").set("generation", old.get("metadata").int("generation") + 1);
+    object.object_mut("metadata").set("generation", old.get("metadata").int("generation").wrapping_add(1));
 }
 
 /// Whether two templates mean the same.

@@ -2,7 +2,7 @@
 
 pub mod certificate_signing_request;
 pub mod cluster_trust_bundle;
-mod pem;
+pub(crate) mod pem;
 pub mod pod_certificate_request;
 
 pub(crate) const GROUP: &str = "certificates.k8s.io";

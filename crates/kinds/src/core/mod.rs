@@ -1,5 +1,7 @@
 //! The kinds of the core group.
 
+pub mod binding;
+pub mod component_status;
 pub mod config_map;
 pub mod endpoints;
 pub mod event;

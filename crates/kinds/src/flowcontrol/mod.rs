@@ -7,23 +7,59 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use crate::fields::{carry, carry_metadata_but_managed_fields};
-use crate::kind::Part;
+use crate::kind::{Part, Repeat, Rules};
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const SPEC: Path<'static> = Path::new("spec");
 
-/// Each part carries over what the other one writes; the status does not write metadata either.
-fn prepare_update(part: Part, object: &mut Value, old: &Value) {
-    if part == Part::Status {
-        carry(object, old, "spec");
-        carry_metadata_but_managed_fields(object, old);
-    } else {
-        carry(object, old, "status");
-    }
+/// What both kinds have in common: all but what stands in their specs.
+struct FlowControlRules {
+    default_spec: fn(&mut Value),
+    validate: fn(&Value, &mut Errors),
 }
 
-fn reset_fields(part: Part) -> &'static [&'static [&'static str]] {
-    if part == Part::Status { &[&["metadata"], &["spec"]] } else { &[&["status"]] }
+impl Rules for FlowControlRules {
+    fn default(&self, object: &mut Value) {
+        (self.default_spec)(object.object_mut("spec"));
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        object.remove("status");
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut Errors) {
+        (self.validate)(object, errors);
+        validate_status(object, errors);
+    }
+
+    /// Each part carries over what the other one writes; the status does not write metadata either.
+    fn prepare_update(&self, part: Part, object: &mut Value, old: &Value) {
+        if part == Part::Status {
+            carry(object, old, "spec");
+            carry_metadata_but_managed_fields(object, old);
+        } else {
+            carry(object, old, "status");
+        }
+    }
+
+    fn validate_update(&self, part: Part, object: &Value, _old: &Value, errors: &mut Errors) {
+        if part == Part::Main {
+            (self.validate)(object, errors);
+        }
+        validate_status(object, errors);
+    }
+
+    fn repeats_meta(&self, part: Part) -> Repeat {
+        if part == Part::Main { Repeat::New } else { Repeat::Nothing }
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
+        if part == Part::Status { &[&["metadata"], &["spec"]] } else { &[&["status"]] }
+    }
 }
 
 /// Conditions have types, each one once.

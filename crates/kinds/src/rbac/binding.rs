@@ -4,70 +4,45 @@ use rkube_machinery::field::{BadValue, Errors, Path};
 use rkube_machinery::{Value, json, names, object};
 
 use super::GROUP;
-use crate::kind::{NameRule, Part, Repeat, Rules};
 
 const ROLE_REF: Path<'static> = Path::new("roleRef");
 const SUBJECTS: Path<'static> = Path::new("subjects");
 
-pub struct BindingRules {
-    pub namespaced: bool,
-    /// The kinds of roles that can be bound.
-    pub roles: &'static [&'static str],
+pub fn default(binding: &mut Value) {
+    binding.object_mut("roleRef").set_default("apiGroup", GROUP);
+    for subject in binding.list_mut("subjects") {
+        if matches!(subject.str("kind"), "User" | "Group") {
+            subject.set_default("apiGroup", GROUP);
+        }
+    }
 }
 
-impl Rules for BindingRules {
-    fn default(&self, binding: &mut Value) {
-        binding.object_mut("roleRef").set_default("apiGroup", GROUP);
-        for subject in binding.list_mut("subjects") {
-            if matches!(subject.str("kind"), "User" | "Group") {
-                subject.set_default("apiGroup", GROUP);
-            }
+/// `roles` are the kinds of roles that can be bound.
+pub fn validate(binding: &Value, namespaced: bool, roles: &[&str], errors: &mut Errors) {
+    let role = binding.get("roleRef");
+    if role.str("apiGroup") != GROUP {
+        errors.not_supported(ROLE_REF.child("apiGroup"), role.str("apiGroup"), &[GROUP]);
+    }
+    if !roles.contains(&role.str("kind")) {
+        errors.not_supported(ROLE_REF.child("kind"), role.str("kind"), roles);
+    }
+    let name = role.str("name");
+    if name.is_empty() {
+        errors.required(ROLE_REF.child("name"), "");
+    } else {
+        for message in names::path_segment_name(name) {
+            errors.invalid(ROLE_REF.child("name"), name, message);
         }
     }
-
-    fn validate_create(&self, binding: &Value, errors: &mut Errors) {
-        let role = binding.get("roleRef");
-        if role.str("apiGroup") != GROUP {
-            errors.not_supported(ROLE_REF.child("apiGroup"), role.str("apiGroup"), &[GROUP]);
-        }
-        if !self.roles.contains(&role.str("kind")) {
-            errors.not_supported(ROLE_REF.child("kind"), role.str("kind"), self.roles);
-        }
-        let name = role.str("name");
-        if name.is_empty() {
-            errors.required(ROLE_REF.child("name"), "");
-        } else {
-            for message in names::path_segment_name(name) {
-                errors.invalid(ROLE_REF.child("name"), name, message);
-            }
-        }
-        for (index, subject) in binding.list("subjects").iter().enumerate() {
-            validate_subject(SUBJECTS.index(index), subject, self.namespaced, errors);
-        }
+    for (index, subject) in binding.list("subjects").iter().enumerate() {
+        validate_subject(SUBJECTS.index(index), subject, namespaced, errors);
     }
+}
 
-    fn validate_update(&self, _part: Part, binding: &Value, old: &Value, errors: &mut Errors) {
-        self.validate_create(binding, errors);
-        let (role, old_role) = (binding.get("roleRef"), old.get("roleRef"));
-        if ["apiGroup", "kind", "name"].iter().any(|field| role.str(field) != old_role.str(field)) {
-            errors.invalid(ROLE_REF, go_form(role), "cannot change roleRef");
-        }
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::WholeAround
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
-    fn create_on_update(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
+pub fn validate_change(binding: &Value, old: &Value, errors: &mut Errors) {
+    let (role, old_role) = (binding.get("roleRef"), old.get("roleRef"));
+    if ["apiGroup", "kind", "name"].iter().any(|field| role.str(field) != old_role.str(field)) {
+        errors.invalid(ROLE_REF, go_form(role), "cannot change roleRef");
     }
 }
 

@@ -7,4 +7,51 @@ mod policy_rule;
 pub mod role;
 pub mod role_binding;
 
+use rkube_machinery::Value;
+use rkube_machinery::field::Errors;
+
+use crate::kind::{NameRule, Part, Repeat, Rules};
+use crate::meta;
+
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// What all four kinds have in common: all but what they say.
+struct RbacRules {
+    default: fn(&mut Value),
+    /// The object, and the old one on update.
+    validate: fn(&Value, Option<&Value>, &mut Errors),
+    /// What an update may not change.
+    change: fn(&Value, &Value, &mut Errors),
+}
+
+impl Rules for RbacRules {
+    fn default(&self, object: &mut Value) {
+        (self.default)(object);
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut Errors) {
+        (self.validate)(object, None, errors);
+    }
+
+    fn validate_update(&self, _part: Part, object: &Value, old: &Value, errors: &mut Errors) {
+        (self.validate)(object, Some(old), errors);
+        meta::validate_update_again(object, old, errors);
+        (self.change)(object, old, errors);
+    }
+
+    fn repeats_meta(&self, _part: Part) -> Repeat {
+        Repeat::New
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
+    fn create_on_update(&self) -> bool {
+        true
+    }
+
+    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+}

@@ -10,14 +10,14 @@ const REQUEST: [&str; 7] =
     ["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
 
 /// An object with another version's name on it.
-pub(super) fn renamed(mut object: Value, version: &'static str) -> Value {
+fn renamed(mut object: Value, version: &'static str) -> Value {
     object.set("apiVersion", format!("{}/{version}", super::GROUP));
     object
 }
 
 pub(super) fn claim_to_stored(mut claim: Value) -> Value {
     nest_requests(claim.object_mut("spec"));
-    finished(renamed(claim, "v1"), "io.k8s.api.resource.v1.ResourceClaim")
+    arranged(renamed(claim, "v1"), "io.k8s.api.resource.v1.ResourceClaim")
 }
 
 pub(super) fn claim_from_stored(mut claim: Value) -> Value {
@@ -27,7 +27,7 @@ pub(super) fn claim_from_stored(mut claim: Value) -> Value {
 
 pub(super) fn template_to_stored(mut template: Value) -> Value {
     nest_requests(template.object_mut("spec").object_mut("spec"));
-    finished(renamed(template, "v1"), "io.k8s.api.resource.v1.ResourceClaimTemplate")
+    arranged(renamed(template, "v1"), "io.k8s.api.resource.v1.ResourceClaimTemplate")
 }
 
 pub(super) fn template_from_stored(mut template: Value) -> Value {
@@ -51,7 +51,7 @@ pub(super) fn slice_to_stored(mut slice: Value) -> Value {
             }
         }
     }
-    finished(renamed(slice, "v1"), "io.k8s.api.resource.v1.ResourceSlice")
+    arranged(renamed(slice, "v1"), "io.k8s.api.resource.v1.ResourceSlice")
 }
 
 pub(super) fn slice_from_stored(mut slice: Value) -> Value {
@@ -94,6 +94,15 @@ fn lift_requests(spec: &mut Value) {
 }
 
 /// Fields in the order of their type.
+/// [`finished`], but that lists and maps that are given and empty stay: rules can tell them from absent ones.
+fn arranged(object: Value, type_name: &str) -> Value {
+    let Some(kind) = TypeRef::find(type_name) else { return object };
+    match decode::decode(object.clone(), kind.get()) {
+        Ok(decoded) => decoded.value,
+        Err(_) => finished(object, type_name),
+    }
+}
+
 fn finished(mut object: Value, type_name: &str) -> Value {
     if let Some(kind) = TypeRef::find(type_name) {
         decode::complete(&mut object, kind.get());

@@ -5,8 +5,8 @@
 //!
 //! CEL expressions are not compiled here: see [`selector`].
 
+mod admin;
 mod claim_spec;
-mod conditions;
 mod configuration;
 mod conversion;
 mod defaults;

@@ -1,9 +1,8 @@
 //! Selectors of devices: CEL expressions over a device.
-//!
-//! Expressions are kept, not compiled. What is refused here is what can be told without a compiler: none at all, one
-//! that is too long, one that is nothing but an unknown name, or a literal that is no truth. Other mistakes in syntax and
-//! types, and too high a cost, pass.
 
+use std::sync::{Arc, LazyLock};
+
+use rkube_cel::{Environment, ObjectTypes, Range, Sizes, Type};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
@@ -11,10 +10,16 @@ use super::lists::slice;
 
 const SELECTORS_MAX: usize = 32;
 const EXPRESSION_MAX_BYTES: usize = 10 * 1024;
+/// An expression that can cost more is refused.
+const COST_MAX: u64 = 1_000_000;
+const DRIVER_MAX_BYTES: u64 = 63;
+const DOMAIN_MAX_BYTES: u64 = 63;
+const NAME_MAX_BYTES: u64 = 32;
+const ATTRIBUTE_MAX_BYTES: u64 = 64;
+const ENTRIES_MAX: u64 = 32;
+const DEVICE: &str = "kubernetes.DRADevice";
 
-const EMPTY: &str = "compilation failed: ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' expecting {'[', '{', \
-                     '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
-                     IDENTIFIER}";
+static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(environment);
 
 pub(super) fn validate_all(path: Path<'_>, selectors: &[Value], errors: &mut Errors) {
     slice(path, selectors, SELECTORS_MAX, errors, |path, selector, errors| {
@@ -29,103 +34,59 @@ pub(super) fn validate_all(path: Path<'_>, selectors: &[Value], errors: &mut Err
 
 fn validate(path: Path<'_>, expression: &str, errors: &mut Errors) {
     if expression.len() > EXPRESSION_MAX_BYTES {
-        errors.too_long(path, EXPRESSION_MAX_BYTES);
-    } else if let Some(words) = refusal(expression) {
-        errors.invalid(path, expression, words);
+        return errors.too_long(path, EXPRESSION_MAX_BYTES);
+    }
+    let checked = match ENVIRONMENT.check(expression) {
+        Ok(checked) => checked,
+        Err(issues) => return errors.invalid(path, expression, format!("compilation failed: {issues}")),
+    };
+    let found = checked.result_type();
+    if !matches!(found, Type::Bool | Type::Any) {
+        let detail = format!("must evaluate to bool or the unknown type, not {found}");
+        return errors.invalid(path, expression, detail);
+    }
+    if let Err(error) = checked.program() {
+        errors.internal(path, format!("program instantiation failed: {error}"));
+    } else if checked.estimate(&DeviceSizes).max > COST_MAX {
+        errors.forbidden(path, "too complex, exceeds cost limit");
     }
 }
 
-/// Why the expression cannot be right, as a compiler would say it.
-fn refusal(expression: &str) -> Option<String> {
-    if expression.is_empty() {
-        return Some(EMPTY.to_owned());
+/// How large what a device has can be.
+struct DeviceSizes;
+
+impl Sizes for DeviceSizes {
+    fn size(&self, path: &[String]) -> Option<Range> {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let max = match path[..] {
+            ["device"] => 0,
+            ["device", "driver"] => DRIVER_MAX_BYTES,
+            ["device", "allowMultipleAllocations"] => 1,
+            ["device", "attributes" | "capacity"] => ENTRIES_MAX,
+            ["device", "attributes" | "capacity", "@keys"] => DOMAIN_MAX_BYTES,
+            ["device", "attributes" | "capacity", "@values" | "@items"] => ENTRIES_MAX,
+            ["device", "attributes" | "capacity", "@values" | "@items", "@keys"] => NAME_MAX_BYTES,
+            ["device", "capacity", "@values" | "@items", "@values" | "@items"] => 0,
+            ["device", "attributes", "@values" | "@items", _] => ATTRIBUTE_MAX_BYTES,
+            _ => return None,
+        };
+        Some(Range { min: 0, max })
     }
-    if is_name(expression) && !KNOWN.contains(&expression) {
-        return Some(format!(
-            "compilation failed: ERROR: <input>:1:1: undeclared reference to '{expression}' (in container '')\n | \
-             {expression}\n | ^"
-        ));
-    }
-    if let Some(name) = expression.strip_suffix('!').filter(|name| is_name(name) && !RESERVED.contains(name)) {
-        let (column, dots) = (name.len() + 1, ".".repeat(name.len()));
-        return Some(format!(
-            "compilation failed: ERROR: <input>:1:{column}: Syntax error: extraneous input '!' expecting <EOF>\n | \
-             {expression}\n | {dots}^"
-        ));
-    }
-    literal_type(expression).map(|kind| format!("must evaluate to bool or the unknown type, not {kind}"))
 }
 
-/// What is declared, and the names of types, which are values as well.
-const KNOWN: [&str; 34] = [
-    "device",
-    "bool",
-    "bytes",
-    "double",
-    "dyn",
-    "int",
-    "list",
-    "map",
-    "null_type",
-    "string",
-    "type",
-    "uint",
-    "optional_type",
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
-/// Words that are no names.
-const RESERVED: [&str; 4] = ["true", "false", "null", "in"];
-
-fn is_name(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        && text.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
-}
-
-/// The type of an expression that is nothing but a number, a plain text or null.
-fn literal_type(expression: &str) -> Option<&'static str> {
-    /// So many digits always fit.
-    const DIGITS_MAX: usize = 18;
-    let digits =
-        |text: &str| !text.is_empty() && text.len() <= DIGITS_MAX && text.bytes().all(|byte| byte.is_ascii_digit());
-    if expression == "null" {
-        return Some("null_type");
-    }
-    for mark in ['"', '\''] {
-        let inner = expression.strip_prefix(mark).and_then(|rest| rest.strip_suffix(mark));
-        if inner.is_some_and(|inner| !inner.contains([mark, '\\', '\n', '\r'])) {
-            return Some("string");
-        }
-    }
-    let number = expression.strip_prefix('-').unwrap_or(expression);
-    if digits(number) {
-        return Some("int");
-    }
-    if expression.strip_suffix('u').is_some_and(digits) {
-        return Some("uint");
-    }
-    let (whole, part) = number.split_once('.')?;
-    (digits(whole) && digits(part)).then_some("double")
+/// What selectors may speak of: the device with its driver, its attributes and its capacity by domain and name.
+fn environment() -> Environment {
+    let by_domain_and_name = |of: Type| Type::map(Type::String, Type::map(Type::String, of));
+    let fields = [
+        ("driver", Type::String),
+        ("allowMultipleAllocations", Type::Bool),
+        ("attributes", by_domain_and_name(Type::Any)),
+        ("capacity", by_domain_and_name(Type::object("kubernetes.Quantity"))),
+    ];
+    Environment::new()
+        .with_bind()
+        .types(Arc::new(ObjectTypes::new().object(DEVICE, fields)))
+        .variable("device", Type::object(DEVICE))
 }
 
 #[cfg(test)]
@@ -133,22 +94,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_refused_without_a_compiler() {
+    fn what_is_refused() {
         let long = "x".repeat(EXPRESSION_MAX_BYTES + 1);
-        for (expression, wrong) in [("true", 0), ("device.driver == 'x'", 0), ("", 1), ("nothing", 1), (&long, 1)] {
+        for (expression, wrong) in [
+            ("true", 0),
+            ("device.driver == 'x'", 0),
+            ("device.attributes['x'].y", 0),
+            ("cel.bind(x, device.attributes['x'], x.y && x.z)", 0),
+            ("device.capacity['x'].y.isLessThan(quantity('1'))", 0),
+            ("", 1),
+            ("nothing", 1),
+            ("device.driver", 1),
+            ("device.nothing == 1", 1),
+            ("device.driver == 1", 1),
+            ("int('x') == 1", 1),
+            ("device.attributes.all(k, device.attributes[k].all(n, device.attributes[k][n] == 'a'))", 0),
+            ("lists.range(1000000).all(x, x > 0)", 1),
+            ("device.attributes.a.b.contains('x')", 1),
+            (&long, 1),
+        ] {
             let mut errors = Errors::new();
             validate(Path::new("x"), expression, &mut errors);
             assert_eq!(errors.len(), wrong, "{expression}");
         }
-        for (expression, kind) in
-            [("-1", "int"), ("3u", "uint"), ("1.5", "double"), ("'a'", "string"), ("null", "null_type")]
-        {
-            let words = format!("must evaluate to bool or the unknown type, not {kind}");
-            assert_eq!(refusal(expression), Some(words), "{expression}");
-        }
-        for expression in ["'a' == 'b'", "1 == 1", "-", "1.", "device", "true", "'a", "1u2"] {
-            assert_eq!(refusal(expression), None, "{expression}");
-        }
-        assert!(refusal("a!").is_some_and(|words| words.ends_with("expecting <EOF>\n | a!\n | .^")));
     }
 }

@@ -67,8 +67,8 @@ pub(super) fn validate_template_reference(path: Path<'_>, reference: &Value, err
         return errors.invalid(path, "", "must specify one of: `workload`");
     }
     let path = path.child("workload");
-    require(path, workload, "workloadName", names::dns1123_subdomain, errors);
-    require(path, workload, "podGroupTemplateName", names::dns1123_label, errors);
+    require(path, workload, "workloadName", names::long_name, errors);
+    require(path, workload, "podGroupTemplateName", names::short_name, errors);
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::META;
 use super::special::schema_shape;
+use crate::letters::same;
 use crate::schema::{Field, Shape, Type};
 use crate::value::{Map, Text, Value};
 
@@ -22,11 +23,38 @@ pub fn complete(value: &mut Value, kind: &'static Type) {
                 complete_shape(&mut field, &kind.json_field(position).shape);
             }
             filled.push((position as u16, field));
-        } else if let Some(index) = META.iter().position(|name| kind.type_meta && *name == key) {
+        } else if let Some(index) = META.iter().position(|name| kind.type_meta && same(name, &key)) {
             meta[index] = Some(field);
         }
     }
     *map = assemble(kind, meta, filled, Empties::Drop);
+}
+
+/// [`complete`] for what is stored. Upstream's storage cannot tell an empty list from none, so that a list which Go
+/// writes even where it is empty comes back as null.
+pub fn settle(value: &mut Value, kind: &'static Type) {
+    complete(value, kind);
+    empties_to_null(value, kind);
+}
+
+fn empties_to_null(value: &mut Value, kind: &'static Type) {
+    let Value::Object(map) = value else { return };
+    for (key, value) in map.iter_mut() {
+        let Some(field) = kind.field(key) else { continue };
+        match (&field.shape, &mut *value) {
+            (Shape::Struct(kind), value) => empties_to_null(value, kind.get()),
+            (Shape::List(_) | Shape::Map(_) | Shape::WrappedStrings, found) if is_empty_collection(found) => {
+                *value = Value::Null;
+            }
+            (Shape::List(Shape::Struct(kind)), Value::Array(items)) => {
+                items.iter_mut().for_each(|item| empties_to_null(item, kind.get()));
+            }
+            (Shape::Map(Shape::Struct(kind)), Value::Object(items)) => {
+                items.iter_mut().for_each(|(_, item)| empties_to_null(item, kind.get()));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Completes field by field as long as the entries are exactly those that [`assemble`] would give. Where one is not,
@@ -37,7 +65,7 @@ fn complete_in_step(map: &mut Map, kind: &'static Type) -> Result<(), usize> {
     let mut done = 0;
     if kind.type_meta {
         for name in META {
-            if let Some((_, value)) = entries.next_if(|(key, _)| *key == name) {
+            if let Some((_, value)) = entries.next_if(|(key, _)| same(key, name)) {
                 if value.is_empty() {
                     return Err(done);
                 }
@@ -46,7 +74,7 @@ fn complete_in_step(map: &mut Map, kind: &'static Type) -> Result<(), usize> {
         }
     }
     for field in kind.json_fields() {
-        match entries.next_if(|(key, _)| *key == field.name) {
+        match entries.next_if(|(key, _)| same(key, field.name)) {
             Some((_, value)) => {
                 let misplaced = value.is_null() && !field.pointer && !is_null_when_zero(&field.shape);
                 if misplaced || is_omitted(value, field) {
@@ -92,9 +120,18 @@ fn complete_shape(value: &mut Value, shape: &Shape) {
 
 fn complete_item(value: &mut Value, shape: &Shape) {
     if value.is_null() {
-        *value = zero(shape);
+        *value = zero_item(shape);
     } else {
         complete_shape(value, shape);
+    }
+}
+
+/// What stands for null as an item of a list or an entry of a map. No bytes are empty bytes there: the stored form
+/// cannot tell the two apart.
+pub(super) fn zero_item(shape: &Shape) -> Value {
+    match shape {
+        Shape::Bytes => Value::String(Text::default()),
+        shape => zero(shape),
     }
 }
 
@@ -162,7 +199,7 @@ fn is_struct(shape: &Shape) -> bool {
 }
 
 /// What Go writes for the zero value of the shape.
-pub(super) fn zero(shape: &Shape) -> Value {
+fn zero(shape: &Shape) -> Value {
     match shape {
         Shape::String => Value::String(Text::default()),
         Shape::Bool | Shape::SchemaOrBool => Value::Bool(false),
@@ -184,7 +221,8 @@ fn is_null_when_zero(shape: &Shape) -> bool {
     !matches!(shape, Shape::Struct(_)) && zero(shape).is_null()
 }
 
-pub(super) fn zero_struct(kind: &'static Type) -> Value {
+/// What Go writes for the struct when nothing in it is set.
+pub(crate) fn zero_struct(kind: &'static Type) -> Value {
     let mut entries = Vec::new();
     for field in kind.json_fields().filter(|field| !is_omitted(&Value::Null, field)) {
         let value = if field.pointer { Value::Null } else { zero(&field.shape) };

@@ -7,15 +7,17 @@
 
 pub mod base64;
 mod complete;
+mod convert;
 mod place;
 mod special;
 
-pub use complete::complete;
+pub(crate) use complete::zero_struct;
+pub use complete::{complete, settle};
 
 use crate::json;
 use crate::schema::{Field, Shape, Type};
 use crate::value::{Map, Text, Value};
-use complete::{Empties, assemble, is_empty_collection, zero};
+use complete::{Empties, assemble, is_empty_collection, zero_item};
 use place::Place;
 
 /// No more strict errors than this are noted, as upstream.
@@ -47,7 +49,21 @@ pub enum DecodeError {
 
 /// The document as a value of this type in canonical form.
 pub fn decode(raw: Value, kind: &'static Type) -> Result<Decoded, DecodeError> {
-    let mut decoder = Decoder { noted: None, strict: Some(Vec::new()), nested_in: None, depth: 0, kept_empties: false };
+    read(raw, kind, Style::Json)
+}
+
+/// The same for what is no document: a tree that a strategic merge patch or an apply left. Upstream turns such a tree
+/// into its struct with a converter that words misfits in its own way, ends at the first one, takes fields in the
+/// struct's order, and lets numbers that are too large wrap.
+pub fn convert(raw: Value, kind: &'static Type) -> Result<Decoded, DecodeError> {
+    let mut converted = read(raw, kind, Style::Converter)?;
+    converted.strict.sort();
+    Ok(converted)
+}
+
+fn read(raw: Value, kind: &'static Type, style: Style) -> Result<Decoded, DecodeError> {
+    let mut decoder =
+        Decoder { style, noted: None, strict: Some(Vec::new()), nested_in: None, depth: 0, kept_empties: false };
     let go_type = root_type_name(kind);
     let value = decoder.structure(raw, kind, &go_type, &Place::ROOT)?;
     match decoder.noted {
@@ -111,7 +127,15 @@ fn root_type_name(kind: &Type) -> String {
     format!("{}.{}", package.rsplit('.').next().unwrap_or(package), kind.short_name())
 }
 
+/// Whose ways with misfits are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Json,
+    Converter,
+}
+
 struct Decoder {
+    style: Style,
     /// The first value of a wrong type.
     noted: Option<DecodeError>,
     /// None where strictness does not reach: inside of types that read themselves.
@@ -131,10 +155,6 @@ impl Decoder {
             (Shape::Bool, Value::Bool(flag)) => Ok(Value::Bool(flag)),
             (Shape::Int64, Value::Int(number)) => Ok(Value::Int(number)),
             (Shape::Int32, Value::Int(number)) if i32::try_from(number).is_ok() => Ok(Value::Int(number)),
-            (Shape::Int32 | Shape::Int64, raw @ (Value::Int(_) | Value::Float(_))) => {
-                let number = json::to_string(&raw);
-                self.mismatch(&format!("number {number}"), go_type, place)
-            }
             (Shape::Double, Value::Int(number)) => Ok(Value::Float(number as f64)),
             (Shape::Double, Value::Float(number)) => Ok(Value::Float(number)),
             (Shape::Struct(kind), raw) => self.structure(raw, kind.get(), go_type, place),
@@ -143,7 +163,7 @@ impl Decoder {
             (Shape::Map(item), raw) => self.map(raw, item, go_type, place),
             (Shape::String | Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Double, Value::Null) => Ok(Value::Null),
             (Shape::String | Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Double, raw) => {
-                self.mismatch(describe(&raw), go_type, place)
+                self.misfit(&raw, shape, go_type, place)
             }
             (special, raw) => self.special(raw, special, go_type, place),
         }
@@ -156,11 +176,15 @@ impl Decoder {
         go_type: &str,
         place: &Place<'_>,
     ) -> Result<Value, DecodeError> {
-        let entries = match raw {
+        let mut entries = match raw {
             Value::Object(map) => map.into_entries(),
             Value::Null => return Ok(Value::Null),
+            other if self.style == Style::Converter => return Err(convert::no_struct(&other)),
             other => return self.mismatch(describe(&other), go_type, place),
         };
+        if self.style == Style::Converter {
+            entries.sort_by_key(|(key, _)| kind.position(key).unwrap_or(usize::MAX));
+        }
         if self.depth >= STRUCT_DEPTH_MAX {
             return Err(DecodeError::Text("exceeded max depth".to_owned()));
         }
@@ -258,12 +282,13 @@ impl Decoder {
         let mut items = match raw {
             Value::Array(items) => items,
             Value::Null => return Ok(Value::Null),
+            other if self.style == Style::Converter => return Err(convert::no_list(&other)),
             other => return self.mismatch(describe(&other), go_type, place),
         };
         let item_type = item_type_name(go_type, item);
         for (index, slot) in items.iter_mut().enumerate() {
             let value = self.value(std::mem::take(slot), item, item_type, &place.index(index))?;
-            *slot = if value.is_null() { zero(item) } else { value };
+            *slot = if value.is_null() { zero_item(item) } else { value };
         }
         Ok(Value::Array(items))
     }
@@ -272,6 +297,7 @@ impl Decoder {
         let mut entries = match raw {
             Value::Object(map) => map.into_entries(),
             Value::Null => return Ok(Value::Null),
+            other if self.style == Style::Converter => return Err(convert::no_map(&other)),
             other => return self.mismatch(describe(&other), go_type, place),
         };
         if self.strict.is_some() {
@@ -280,7 +306,7 @@ impl Decoder {
         let item_type = item_type_name(go_type, item);
         for (key, slot) in &mut entries {
             let value = self.value(std::mem::take(slot), item, item_type, &place.key(key))?;
-            *slot = if value.is_null() { zero(item) } else { value };
+            *slot = if value.is_null() { zero_item(item) } else { value };
         }
         Ok(Value::Object(sorted(entries)))
     }
@@ -294,6 +320,19 @@ impl Decoder {
             if !seen.insert(key) {
                 self.note_strict("duplicate field", key, place);
             }
+        }
+    }
+
+    /// A scalar that is not of this shape.
+    fn misfit(&mut self, raw: &Value, shape: &Shape, go_type: &str, place: &Place<'_>) -> Result<Value, DecodeError> {
+        if self.style == Style::Converter {
+            return convert::scalar(raw, shape, go_type);
+        }
+        match (shape, raw) {
+            (Shape::Int32 | Shape::Int64, Value::Int(_) | Value::Float(_)) => {
+                self.mismatch(&format!("number {}", json::to_string(raw)), go_type, place)
+            }
+            _ => self.mismatch(describe(raw), go_type, place),
         }
     }
 
@@ -320,10 +359,12 @@ impl Decoder {
 
     fn note_strict(&mut self, what: &str, name: &str, place: &Place<'_>) {
         let Some(strict) = &mut self.strict else { return };
-        if strict.len() >= STRICT_ERRORS_MAX {
+        let by_converter = self.style == Style::Converter;
+        if strict.len() >= STRICT_ERRORS_MAX && !by_converter {
             return;
         }
-        let text = format!("{what} {}", crate::field::quote(&place.strict_path(name)));
+        // The converter's paths leave out the keys of maps.
+        let text = format!("{what} {}", crate::field::quote(&place.strict_path(name, !by_converter)));
         if !strict.contains(&text) {
             strict.push(text);
         }

@@ -61,14 +61,14 @@ impl<'a> Place<'a> {
         out
     }
 
-    /// The way to the field `name` of this struct, indexes and keys included: `spec.containers[0].name`.
-    pub(super) fn strict_path(&self, name: &str) -> String {
+    /// The way to the field `name` of this struct, indexes included: `spec.containers[0].name`.
+    pub(super) fn strict_path(&self, name: &str, with_keys: bool) -> String {
         let mut out = String::new();
         self.write(&mut out, &|step, out| match step {
             Step::Field { name, .. } => append(out, name),
-            Step::Key(name) => append(out, name),
+            Step::Key(name) if with_keys => append(out, name),
             Step::Index(index) => out.push_str(&format!("[{index}]")),
-            Step::Root | Step::Inline { .. } => {}
+            Step::Root | Step::Inline { .. } | Step::Key(_) => {}
         });
         append(&mut out, name);
         out

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::place::Place;
-use super::{DecodeError, Decoder, base64, describe};
+use super::{DecodeError, Decoder, Style, base64, convert, describe};
 use crate::json;
 use crate::quantity::Quantity;
 use crate::schema::{Shape, TypeRef};
@@ -18,6 +18,11 @@ impl Decoder {
         go_type: &str,
         place: &Place<'_>,
     ) -> Result<Value, DecodeError> {
+        // The converter hands such types their own text: they know nothing of what is around it, and never see a null.
+        let place = if self.style == Style::Converter { &Place::ROOT } else { place };
+        if self.style == Style::Converter && raw.is_null() {
+            return Ok(Value::Null);
+        }
         match shape {
             Shape::Bytes => self.bytes(raw, go_type, place),
             Shape::Quantity => quantity(raw),
@@ -44,7 +49,14 @@ impl Decoder {
     /// A part that upstream reads with a decoder of its own: not strict, and a wrong type in it ends the walk.
     fn nested(&mut self, raw: Value, what: Nested, place: &Place<'_>) -> Result<Value, DecodeError> {
         let nested_in = self.nested_in.or(place.owner());
-        let mut inner = Decoder { noted: None, strict: None, nested_in, depth: self.depth, kept_empties: false };
+        let mut inner = Decoder {
+            style: Style::Json,
+            noted: None,
+            strict: None,
+            nested_in,
+            depth: self.depth,
+            kept_empties: false,
+        };
         let value = match (what, schema_shape()) {
             (Nested::Schema, Some(shape)) => inner.value(raw, shape, "v1.JSONSchemaProps", place)?,
             (Nested::Schemas, Some(shape)) => inner.list(raw, shape, "[]v1.JSONSchemaProps", place)?,
@@ -59,6 +71,7 @@ impl Decoder {
             Value::String(text) => match base64::canonical(&text) {
                 Ok(None) => Ok(Value::String(text)),
                 Ok(Some(canonical)) => Ok(Value::from(canonical)),
+                Err(at) if self.style == Style::Converter => Err(convert::bad_base64(at)),
                 Err(at) => {
                     let message = format!("illegal base64 data at input byte {at}");
                     self.noted.get_or_insert(DecodeError::Text(message));
@@ -66,6 +79,7 @@ impl Decoder {
                 }
             },
             Value::Array(items) => self.byte_list(items, place),
+            other if self.style == Style::Converter => Err(convert::no_list(&other)),
             other => self.mismatch(describe(&other), go_type, place),
         }
     }
@@ -77,6 +91,7 @@ impl Decoder {
             match item {
                 Value::Null => bytes.push(0),
                 Value::Int(number) if u8::try_from(number).is_ok() => bytes.push(number as u8),
+                other if self.style == Style::Converter => bytes.push(convert::byte(&other)?),
                 Value::Int(_) | Value::Float(_) => {
                     self.mismatch(&format!("number {}", json::to_string(&item)), "uint8", place)?;
                 }

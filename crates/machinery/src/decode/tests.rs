@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::json::{parse, to_string};
+use crate::object;
 use crate::schema::TypeRef;
 
 fn core(name: &str) -> &'static Type {
@@ -45,7 +46,7 @@ fn fields_stand_in_order_with_zero_values_as_go_writes_them() {
         ("Container", r#"{"name":"c","stdin":false,"command":[]}"#, r#"{"name":"c","resources":{}}"#),
         ("ServicePort", r#"{"port":80}"#, r#"{"port":80,"targetPort":0}"#),
         ("ServicePort", r#"{"port":null,"targetPort":"web"}"#, r#"{"port":0,"targetPort":"web"}"#),
-        ("Secret", r#"{"data":{"a":null,"b":"aGk="}}"#, r#"{"metadata":{},"data":{"a":null,"b":"aGk="}}"#),
+        ("Secret", r#"{"data":{"a":null,"b":"aGk="}}"#, r#"{"metadata":{},"data":{"a":"","b":"aGk="}}"#),
         ("Secret", r#"{"data":{"a":[104,105]}}"#, r#"{"metadata":{},"data":{"a":"aGk="}}"#),
         ("NodeSpec", r#"{"podCIDRs":["a",null]}"#, r#"{"podCIDRs":["a",""]}"#),
         ("ServiceSpec", r#"{"ports":[null]}"#, r#"{"ports":[{"port":0,"targetPort":0}]}"#),
@@ -229,4 +230,55 @@ fn depth_has_a_bound_that_a_small_stack_bears() {
         }
     };
     std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+}
+
+#[test]
+fn trees_are_converted_as_upstream_converts_them() {
+    let converted = |name: &str, text: &str| {
+        convert(parse(text.as_bytes()).unwrap(), core(name)).map(|it| to_string(&it.value)).map_err(|it| it.to_string())
+    };
+    for (name, text, why) in [
+        ("Pod", r#"{"spec":[]}"#, "cannot restore struct from: slice"),
+        ("Pod", r#"{"spec":"x"}"#, "cannot restore struct from: string"),
+        ("Pod", r#"{"metadata":{"labels":[]}}"#, "cannot restore map from slice"),
+        ("Pod", r#"{"metadata":{"labels":{"a":1}}}"#, "cannot convert int64 to string"),
+        ("Pod", r#"{"metadata":{"labels":{"a":true}}}"#, "unrecognized type: string"),
+        ("Pod", r#"{"metadata":{"finalizers":{}}}"#, "cannot restore slice from map"),
+        (
+            "Pod",
+            r#"{"metadata":{"creationTimestamp":1}}"#,
+            "json: cannot unmarshal number into Go value of type string",
+        ),
+        ("Pod", r#"{"spec":{"dnsPolicy":1}}"#, "cannot convert int64 to v1.DNSPolicy"),
+        ("Pod", r#"{"spec":{"priority":"x"}}"#, "unrecognized type: int32"),
+        ("Pod", r#"{"spec":{"priority":1.5}}"#, "cannot convert float64 to int32"),
+        // The struct's order counts, not the document's.
+        ("Pod", r#"{"spec":{"priority":"x","hostNetwork":1},"metadata":[]}"#, "cannot restore struct from: slice"),
+        ("Pod", r#"{"spec":{"priority":"x","hostNetwork":1}}"#, "unrecognized type: bool"),
+        ("Secret", r#"{"data":{"a":"1"}}"#, "error decoding from json: illegal base64 data at input byte 0"),
+        ("Secret", r#"{"data":{"a":1}}"#, "cannot restore slice from int64"),
+        ("ServicePort", r#"{"targetPort":[]}"#, "json: cannot unmarshal array into Go value of type int32"),
+    ] {
+        assert_eq!(converted(name, text), Err(why.to_owned()), "{text}");
+    }
+    for (name, text, value) in [
+        ("PodSpec", r#"{"priority":4294967297,"containers":[]}"#, r#"{"containers":[],"priority":1}"#),
+        ("PodSpec", r#"{"priority":3.0,"containers":[]}"#, r#"{"containers":[],"priority":3}"#),
+        ("Secret", r#"{"data":{"a":[104,361],"b":null}}"#, r#"{"metadata":{},"data":{"a":"aGk=","b":""}}"#),
+    ] {
+        assert_eq!(converted(name, text).as_deref(), Ok(value));
+    }
+    let text = r#"{"z":1,"spec":{"nodeSelector":{"a":"b"},"volumes":[{"x":1}]},"metadata":{"y":1}}"#;
+    let strict = convert(parse(text.as_bytes()).unwrap(), core("Pod")).unwrap().strict;
+    assert_eq!(strict, ["unknown field \"metadata.y\"", "unknown field \"spec.volumes[0].x\"", "unknown field \"z\""]);
+}
+
+#[test]
+fn what_is_stored_has_no_empty_lists() {
+    let role = TypeRef::find("io.k8s.api.rbac.v1.Role").unwrap().get();
+    let mut value = object! { "rules": Value::Array(Vec::new()) };
+    complete(&mut value, role);
+    assert_eq!(value.get("rules"), &Value::Array(Vec::new()));
+    settle(&mut value, role);
+    assert_eq!(value, object! { "metadata": Value::object(), "rules": Value::Null });
 }

@@ -331,10 +331,16 @@ impl Parser<'_> {
 
     fn unexpected(&self, context: &'static str) -> SyntaxError {
         match self.peek() {
+            // Go reads the end as a blank, which is wrong in the middle of a word, a number or an escape.
+            None if cuts_short(context) => SyntaxError::Character { byte: b' ', context, offset: self.at },
             None => SyntaxError::End,
             Some(byte) => SyntaxError::Character { byte, context, offset: self.at + 1 },
         }
     }
+}
+
+fn cuts_short(context: &str) -> bool {
+    context.starts_with("in ") && context != "in string literal" || context.starts_with("after decimal point")
 }
 
 const IN_TRUE: [&str; 3] =
@@ -456,6 +462,10 @@ mod tests {
             ("\"\\u00g0\"", "invalid character 'g' in \\u hexadecimal character escape"),
             ("nul!", "invalid character '!' in literal null (expecting 'l')"),
             ("tru\"", "invalid character '\"' in literal true (expecting 'e')"),
+            ("tru", "invalid character ' ' in literal true (expecting 'e')"),
+            ("1e", "invalid character ' ' in exponent of numeric literal"),
+            ("1.", "invalid character ' ' after decimal point in numeric literal"),
+            ("\"\\u12", "invalid character ' ' in \\u hexadecimal character escape"),
             ("-x", "invalid character 'x' in numeric literal"),
             ("01", "invalid character '1' after top-level value"),
             ("1.x", "invalid character 'x' after decimal point in numeric literal"),

@@ -128,13 +128,39 @@ const PLAIN: [bool; 256] = {
     table
 };
 
+/// Where the first byte that is not plain stands.
+fn first_special(bytes: &[u8]) -> Option<usize> {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        if may_be_special(u64::from_ne_bytes(*word))
+            && let Some(offset) = word.iter().position(|byte| !PLAIN[*byte as usize])
+        {
+            return Some(8 * index + offset);
+        }
+    }
+    let offset = rest.iter().position(|byte| !PLAIN[*byte as usize])?;
+    Some(bytes.len() - rest.len() + offset)
+}
+
+/// Whether one of eight bytes may not be plain. Sometimes it says so of bytes that are.
+fn may_be_special(word: u64) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let zero = |bytes: u64| bytes.wrapping_sub(ONES) & !bytes;
+    let is = |byte: u8| zero(word ^ (ONES * u64::from(byte)));
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    // `<` and `>` differ in one bit.
+    let angle = zero((word & !(ONES * 2)) ^ (ONES * u64::from(b'<')));
+    (control | angle | is(b'"') | is(b'\\') | is(b'&') | word) & HIGH != 0
+}
+
 /// Appends the text in quotes, escaped as Go's encoder escapes it.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
     out.push(b'"');
     let mut rest = bytes;
-    while let Some(length) = rest.iter().position(|byte| !PLAIN[*byte as usize]) {
+    while let Some(length) = first_special(rest) {
         out.extend_from_slice(&rest[..length]);
         rest = &rest[length..];
         let taken = write_special(rest, out);

@@ -60,7 +60,7 @@ pub fn apply<S: SchemaView>(
     };
     let known =
         entries::of(live).map_err(|error| ApplyError::Unusable(format!("failed to decode managed fields: {error}")))?;
-    if config.str("apiVersion") != context.api_version || config.str("kind") != context.kind {
+    if !is_version(config.str("apiVersion"), context.api_version) || config.str("kind") != context.kind {
         return Err(ApplyError::BadRequest(format!("invalid object type: {}", kind_of(config))));
     }
     let scene = Scene { schema, context, reset, convert };
@@ -103,6 +103,11 @@ pub fn unreadable(config: &Value, why: &str) -> ApplyError {
     ApplyError::Unusable(format!(
         "failed to convert new object ({name}) to proper version: unable to convert unstructured object to {kind}: {why}"
     ))
+}
+
+/// The merged object has an annotation that stands for a field and cannot be read as one.
+pub fn unconvertible(config: &Value, why: &str) -> ApplyError {
+    ApplyError::Unusable(format!("failed to convert to unversioned ({}): {why}", name_of(config)))
 }
 
 impl<S: SchemaView> Scene<'_, S> {
@@ -267,5 +272,14 @@ fn kind_of(object: &Value) -> String {
         "" => ("", ""),
         version => version.split_once('/').unwrap_or(("", version)),
     };
+    // A version that makes no sense leaves nothing of the kind either.
+    if version.contains('/') {
+        return "/, Kind=".to_owned();
+    }
     format!("{group}/{version}, Kind={}", object.str("kind"))
+}
+
+/// Whether both name the same version; without a group the slash may stand, too.
+fn is_version(given: &str, wanted: &str) -> bool {
+    given == wanted || given.strip_prefix('/').is_some_and(|version| version == wanted && !wanted.contains('/'))
 }

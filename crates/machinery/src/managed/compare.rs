@@ -3,6 +3,7 @@
 use super::element::{PathElement, same};
 use super::set::FieldSet;
 use super::view::{Child, Form, List, SchemaView};
+use crate::letters;
 use crate::value::{Map, Text, Value};
 
 /// The paths that the newer object added, changed and removed. No path is in two of them.
@@ -133,7 +134,10 @@ impl Walk {
         match (schema.form(value), value) {
             (Form::Map { atomic: false }, Value::Object(map)) => {
                 set.nodes.reserve_exact(map.len());
-                for (name, value) in map.iter() {
+                // Putting the fields in order before anything is made of them moves less than doing so after.
+                let mut fields: Vec<(&Text, &Value)> = map.iter().collect();
+                fields.sort_unstable_by(|left, right| letters::order(left.0, right.0));
+                for (name, value) in fields {
                     match schema.child(name) {
                         Child::Declared(child) | Child::Entry(child) => {
                             set.push(PathElement::Field(name.clone()), true, self.whole(value, child));

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use super::text;
 use crate::field::quote;
 use crate::json;
+use crate::letters;
 use crate::value::{Map, Text, Value};
 
 #[derive(Clone, Debug)]
@@ -123,7 +124,7 @@ impl PathElement {
 impl Ord for PathElement {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
-            (PathElement::Field(left), PathElement::Field(right)) => left.as_str().cmp(right.as_str()),
+            (PathElement::Field(left), PathElement::Field(right)) => letters::order(left, right),
             (PathElement::Key(left), PathElement::Key(right)) => compare_entries(left.iter(), right.iter()),
             (PathElement::Value(left), PathElement::Value(right)) => compare_values(left, right),
             (PathElement::Index(left), PathElement::Index(right)) => left.cmp(right),

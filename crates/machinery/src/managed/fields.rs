@@ -43,12 +43,15 @@ fn map_fields<S: SchemaView>(map: &Map, schema: S) -> FieldSet {
     set
 }
 
+/// An item without the keys that would tell it from others. Pruning can leave such items for a moment.
+const NAMELESS: PathElement = PathElement::Index(-1);
+
 fn list_fields<S: SchemaView>(kind: List, items: &[Value], schema: S) -> FieldSet {
     let mut found: Vec<(PathElement, &Value, bool)> = Vec::with_capacity(items.len());
     for item in items {
-        if let Ok(element) = item_element(kind, schema, item) {
-            found.push((element, item, false));
-        }
+        // What has lost its keys is still something, or the list would count as gone.
+        let element = item_element(kind, schema, item).unwrap_or(NAMELESS);
+        found.push((element, item, false));
     }
     found.sort_by(|left, right| left.0.cmp(&right.0));
     found.dedup_by(|later, earlier| {

@@ -17,6 +17,7 @@ mod fields;
 mod last_applied;
 mod merge;
 mod owners;
+mod scale;
 mod set;
 mod text;
 mod validate;
@@ -25,10 +26,11 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{ApplyError, apply, unreadable};
+pub use apply::{ApplyError, apply, unconvertible, unreadable};
 pub use compare::Comparison;
 pub use element::{ElementError, PathElement};
 pub use entries::EntryError;
+pub use scale::Replicas;
 pub use set::{FieldSet, FieldsError};
 pub use view::{Child, Form, List, Scalar, SchemaView, TableView};
 

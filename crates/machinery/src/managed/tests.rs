@@ -228,6 +228,22 @@ fn apply_finds_items_by_key() {
 }
 
 #[test]
+fn an_item_that_another_owns_by_its_key_alone_stays() {
+    let mut cluster = Cluster::new("PersistentVolumeClaim");
+    cluster.update("other", r#"{"status":{"phase":"Pending","conditions":[{"type":"X","status":"True"}]}}"#);
+    let owned = r#"{"f:status":{"f:conditions":{".":{},"k:{\"type\":\"X\"}":{".":{}}}}}"#;
+    let entry = format!(
+        r#"[{{"manager":"other","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{owned}}}]"#
+    );
+    cluster.live.object_mut("metadata").set("managedFields", parse(&entry));
+    for _ in 0..3 {
+        cluster.apply("a", r#"{"status":{}}"#, false).unwrap();
+        assert_eq!(cluster.at(&["status", "phase"]), r#""Pending""#);
+        assert!(cluster.at(&["status", "conditions"]).contains(r#""type":"X""#));
+    }
+}
+
+#[test]
 fn conflicts_are_worded_and_forced() {
     let mut cluster = Cluster::new("ConfigMap");
     cluster.update("kubectl", r#"{"data":{"key":"1","more":"1"}}"#);

@@ -4,8 +4,9 @@
 //! values have. A custom resource's schema can stand in their place by implementing [`SchemaView`].
 
 use super::text;
+use crate::decode::zero_struct;
 use crate::schema::{Field, ListType, Shape, Type, TypeRef};
-use crate::value::{Map, Text, Value};
+use crate::value::Value;
 
 /// A position in a schema.
 pub trait SchemaView: Copy {
@@ -159,6 +160,8 @@ impl SchemaView for TableView {
             return match kind.field(name) {
                 Some(field) => Child::Declared(TableView::Field(field)),
                 None if kind.type_meta && matches!(name, "apiVersion" | "kind") => Child::Declared(TableView::TypeMeta),
+                // A type without fields says nothing of what may be in it.
+                None if kind.json_fields().next().is_none() => Child::Entry(TableView::Deduced),
                 None => Child::Unknown,
             };
         }
@@ -204,7 +207,7 @@ impl SchemaView for TableView {
     }
 
     fn zero(self) -> Value {
-        self.struct_type().map_or_else(Value::object, zero)
+        self.struct_type().map_or_else(Value::object, zero_struct)
     }
 
     fn is_deduced(self) -> bool {
@@ -227,27 +230,4 @@ fn any_form(value: &Value, atomic: bool) -> Form {
         Value::Array(_) => Form::List(List::Atomic),
         _ => Form::Scalar(Scalar::Any),
     }
-}
-
-/// The struct as Go writes it when nothing is set.
-fn zero(kind: &'static Type) -> Value {
-    let mut entries: Vec<(Text, Value)> = Vec::new();
-    for field in kind.json_fields() {
-        let is_struct = matches!(field.shape, Shape::Struct(_)) && !field.pointer;
-        if field.omit_zero || field.omit_empty && !is_struct {
-            continue;
-        }
-        let value = match field.shape {
-            _ if field.pointer => Value::Null,
-            Shape::Struct(kind) => zero(kind.get()),
-            Shape::String => Value::from(""),
-            Shape::Bool => Value::Bool(false),
-            Shape::Int32 | Shape::Int64 | Shape::Double | Shape::IntOrString => Value::Int(0),
-            Shape::Quantity => Value::from("0"),
-            Shape::Duration => Value::from("0s"),
-            _ => Value::Null,
-        };
-        entries.push((Text::new_static(field.name), value));
-    }
-    Value::Object(Map::in_order(entries))
 }

@@ -39,6 +39,38 @@ pub fn apply_as(patch: &Value, document: &mut Value, decoding: Decoding) -> Resu
     Ok(())
 }
 
+/// Sorts the keys of all objects that the patch's operations go through, as Kubernetes leaves them behind.
+pub fn sort_touched(patch: &Value, document: &mut Value) {
+    for operation in patch.items() {
+        for key in ["path", "from"] {
+            if let Value::String(pointer) = operation.get(key) {
+                sort_on_way(document, pointer.split('/').skip(1));
+            }
+        }
+    }
+}
+
+fn sort_on_way<'a>(mut at: &mut Value, steps: impl Iterator<Item = &'a str>) {
+    for step in steps {
+        at = match at {
+            Value::Object(map) => {
+                if !map.keys().is_sorted() {
+                    *map = Map::sorted(std::mem::take(map).into_entries());
+                }
+                match map.get_mut(&step.replace("~1", "/").replace("~0", "~")) {
+                    Some(next) => next,
+                    None => return,
+                }
+            }
+            Value::Array(items) => match step.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
+                Some(next) => next,
+                None => return,
+            },
+            _ => return,
+        };
+    }
+}
+
 /// The fields that operations do not have, as strict decoding complains about them.
 pub fn unknown_fields(patch: &Value) -> Vec<String> {
     let mut complaints = Vec::new();

@@ -9,7 +9,7 @@ pub mod merge_patch;
 pub mod strategic;
 
 use crate::status::{Details, Status};
-use crate::value::Value;
+use crate::value::{Map, Value};
 
 /// Why a patch cannot be applied, told apart by how the API answers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +66,51 @@ pub fn printed(value: &Value) -> String {
     go_text::plain(value)
 }
 
+/// Leaves the last of fields that stand twice in an object; says, as strict reading does, which those were.
+pub fn take_last(patch: &mut Value) -> Vec<String> {
+    let mut complaints = Vec::new();
+    take_last_below(patch, &mut String::new(), &mut complaints);
+    complaints
+}
+
+fn take_last_below(value: &mut Value, path: &mut String, complaints: &mut Vec<String>) {
+    let length = path.len();
+    match value {
+        Value::Object(map) => {
+            if !map.keys().zip(map.keys().skip(1)).all(|(left, right)| left < right) {
+                let mut seen = std::collections::HashSet::with_capacity(map.len());
+                let before = complaints.len();
+                for key in map.keys() {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    let complaint = || format!("duplicate field {}", crate::field::quote(&format!("{path}{dot}{key}")));
+                    if !seen.insert(key.clone()) && !complaints.contains(&complaint()) {
+                        complaints.push(complaint());
+                    }
+                }
+                if complaints.len() > before {
+                    *map = Map::sorted(std::mem::take(map).into_entries());
+                }
+            }
+            for (key, value) in map.iter_mut() {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(key);
+                take_last_below(value, path, complaints);
+                path.truncate(length);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                path.push_str(&format!("[{index}]"));
+                take_last_below(item, path, complaints);
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// What JSON calls the value, as Go's decoding errors word it.
 fn json_type(value: &Value) -> &'static str {
     match value {
@@ -84,6 +129,15 @@ mod generators;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_fields_that_stand_twice_the_last_counts() {
+        let mut patch = crate::json::parse(br#"{"a":1,"b":[{"c":1,"c":2}],"a":{"d":1,"d":3}}"#).unwrap();
+        let complaints = take_last(&mut patch);
+        assert_eq!(complaints, [r#"duplicate field "a""#, r#"duplicate field "a.d""#, r#"duplicate field "b[0].c""#]);
+        assert_eq!(crate::json::to_string(&patch), r#"{"a":{"d":3},"b":[{"c":2}]}"#);
+        assert!(take_last(&mut patch).is_empty());
+    }
 
     #[test]
     fn errors_become_statuses() {

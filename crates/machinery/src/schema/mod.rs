@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::letters;
+
 include!(concat!(env!("OUT_DIR"), "/types.rs"));
 
 pub struct Type {
@@ -17,10 +19,12 @@ pub struct Type {
     pub atomic: bool,
     /// The struct's own fields, inline ones included.
     pub fields: &'static [Field],
-    /// The fields in JSON order: name, and the indexes that lead to it through inline structs.
-    json: &'static [(&'static str, &'static [u16])],
-    /// Positions in `json`, sorted by name.
-    by_name: &'static [u16],
+    /// The fields in JSON order: the struct that declares each (this one, or an inline one), and where in it.
+    json: &'static [(TypeRef, u16)],
+    /// Positions in `json` and their names, each at the place that its name's hash with `seed` says: no two names of
+    /// a type have the same. The number of places is a power of two.
+    places: &'static [(&'static str, u16)],
+    seed: u64,
 }
 
 pub struct Field {
@@ -136,8 +140,9 @@ impl Type {
 
     /// Where the field of this JSON name stands in [`Type::json_fields`].
     pub fn position(&self, name: &str) -> Option<usize> {
-        let found = self.by_name.binary_search_by(|position| self.json[*position as usize].0.cmp(name)).ok()?;
-        Some(self.by_name[found] as usize)
+        let place = letters::hash(name, self.seed) as usize & (self.places.len() - 1);
+        let (found, position) = self.places[place];
+        (letters::same(found, name) && !name.is_empty()).then_some(position as usize)
     }
 
     /// How many fields the JSON form has, without `apiVersion` and `kind`.
@@ -151,15 +156,9 @@ impl Type {
 
     /// The struct that declares the field (this one, or an inline one) and the field.
     pub fn follow(&'static self, position: usize) -> (&'static Type, &'static Field) {
-        let mut owner: &'static Type = self;
-        let path = self.json[position].1;
-        let (last, inline) = path.split_last().expect("a path has at least one step");
-        for step in inline {
-            if let Shape::Struct(next) = owner.fields[*step as usize].shape {
-                owner = &TYPES[next.0 as usize];
-            }
-        }
-        (owner, &owner.fields[*last as usize])
+        let (owner, index) = self.json[position];
+        let owner = owner.get();
+        (owner, &owner.fields[index as usize])
     }
 
     /// The fields as they stand in JSON, in order, without `apiVersion` and `kind`.

@@ -11,8 +11,12 @@ use crate::value::{Map, Text, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("yaml: line {line}: {problem}")]
-    Syntax { line: usize, problem: String },
+    #[error("yaml: {}{problem}", match line { 0 => String::new(), line => format!("line {line}: ") })]
+    Syntax {
+        /// 0: not said.
+        line: usize,
+        problem: String,
+    },
     #[error("yaml: {0}")]
     Content(String),
     #[error("json: unsupported value: {0}")]
@@ -36,6 +40,9 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document, Error> {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Err(Error::Content("invalid leading UTF-8 octet".to_owned()));
     };
+    if text.chars().any(is_control) {
+        return Err(Error::Content("control characters are not allowed".to_owned()));
+    }
     let mut composer = Composer::default();
     let mut parser: Parser<'_, StrInput<'_>> = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
@@ -49,12 +56,40 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document, Error> {
     Ok(Document { value: composer.root.map(|node| node.value).unwrap_or_default(), strict })
 }
 
+fn is_control(letter: char) -> bool {
+    letter.is_control() && !matches!(letter, '\t' | '\n' | '\r' | '\u{85}')
+}
+
+/// The error in the words of Go's library, which leaves out what it was doing and counts lines in its own way.
 fn syntax_error(error: &ScanError, text: &str) -> Error {
-    if error.info().contains("unknown anchor") {
+    let info = error.info();
+    if info.contains("unknown anchor") {
         return Error::Content(format!("unknown anchor '{}' referenced", alias_at(text, error.marker().index())));
     }
-    Error::Syntax { line: error.marker().line(), problem: error.info().to_owned() }
+    let problem = match info.strip_prefix("while ").and_then(|info| info.split_once(", ")) {
+        Some((_, problem)) => problem,
+        None => info,
+    };
+    let problem = match problem {
+        "expected ',' or ']'" => "did not find expected ',' or ']'",
+        tabs if tabs.starts_with("tabs disallowed") || tabs.starts_with("tab cannot be used") => CANNOT_START,
+        other if other.starts_with("unexpected character") => CANNOT_START,
+        other => other,
+    };
+    let above = match problem {
+        "found unexpected end of stream" => text.matches('\n').count(),
+        _ => error.marker().line().saturating_sub(1),
+    };
+    let in_structure = ["node content", "expected key", "',' or", "indicator", "<document start>"];
+    let line = match above {
+        0 => 0,
+        above if in_structure.iter().any(|what| problem.contains(what)) => above,
+        above => above + 1,
+    };
+    Error::Syntax { line, problem: problem.to_owned() }
 }
+
+const CANNOT_START: &str = "found character that cannot start any token";
 
 /// The name of the alias that starts at this letter.
 fn alias_at(text: &str, index: usize) -> String {

@@ -188,7 +188,7 @@ fn options() {
         ("dryRun=x", invalid("dryRun: Unsupported value: [\"x\"]: supported values: \"All\"")),
         ("fieldValidation=x", invalid("fieldValidation: Unsupported value: \"x\"")),
         (manager.as_str(), invalid("fieldManager: Too long: may not be more than 128 bytes")),
-        ("fieldManager=%01", invalid("should only contain printable characters")),
+        ("fieldManager=%01", invalid("invalid character U+0001 (at position 0)")),
     ];
     for (query, expected) in writes {
         let answer = send(&client, "POST", &format!("{MAPS}?{query}"), JSON, br#"{"metadata":{"name":"a"}}"#);

@@ -1,21 +1,55 @@
 //! `pods/binding`: a scheduler gives a pod its node.
 
 use bytes::Bytes;
+use rkube_kinds::kind::Part;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{GroupResource, Status, Value, object, time};
 
 use super::super::Call;
+use crate::admission::{Attributes, Operation};
 use crate::content::Answer;
+use crate::request::RequestInfo;
+
+const TYPE: &str = "io.k8s.api.core.v1.Binding";
 
 impl Call<'_> {
+    /// A binding by itself, the oldest way: it names its pod.
+    pub(in crate::registry) async fn bind_named(&mut self, body: &Bytes) -> Result<Answer, Status> {
+        self.options.check_write("CreateOptions", None)?;
+        let binding = self.decode_other(body, TYPE, "v1", "Binding")?;
+        let name = binding.get("metadata").str("name").to_owned();
+        if name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
+        let pods = self.server.resources.find("", "v1", "pods");
+        let served = pods.ok_or_else(|| Status::internal("pods are not served"))?;
+        let info = RequestInfo { name, resource: "pods".to_owned(), ..self.info.clone() };
+        let mut call = Call {
+            served,
+            info: &info,
+            options: self.options.clone(),
+            warnings: Vec::new(),
+            part: Part::Other("binding"),
+            ..*self
+        };
+        let answer = call.bind(body).await;
+        let warnings = std::mem::take(&mut call.warnings);
+        self.warnings.extend(warnings);
+        answer
+    }
+
     pub(super) async fn bind(&mut self, body: &Bytes) -> Result<Answer, Status> {
-        let binding = self.decode_other(body, "io.k8s.api.core.v1.Binding", "v1", "Binding")?;
+        let mut binding = self.decode_other(body, TYPE, "v1", "Binding")?;
+        let mut attributes = Attributes::new(self, Operation::Create);
+        self.server.admission.mutate(&mut attributes, &mut binding, None).await?;
         let metadata = binding.get("metadata");
         let name = self.info.name.clone();
         if metadata.str("name") != name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }
         check(&binding)?;
+        self.server.admission.validate(&mut attributes, Some(&binding), None).await?;
+        self.warnings.append(&mut attributes.warnings);
         let key = self.key(&name);
         let now = time::format_seconds(self.now());
         self.edit(&key, |pod| {

@@ -1,9 +1,10 @@
 //! `pods/eviction`: a deletion that disruption budgets may refuse for now.
 
 use bytes::Bytes;
+use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::selector::labels::Selector;
 use rkube_machinery::status::Cause;
-use rkube_machinery::{Status, Value, decode, object, time};
+use rkube_machinery::{GroupResource, Status, Type, Value, decode, managed, object, time};
 use rkube_store::Expect;
 
 use super::super::{Call, Preconditions};
@@ -22,8 +23,8 @@ impl Call<'_> {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         let wanted = eviction.get("deleteOptions").clone();
-        self.options.take_delete_body(&wanted);
-        self.options.check_delete()?;
+        refuse_broken_reads(&name, &wanted)?;
+        self.options.agree_on_dry_run(wanted.list("dryRun"))?;
         let entry = self.find()?;
         let pod = entry.object.value(entry.revision);
         let mut preconditions = Preconditions::of(&wanted);
@@ -45,6 +46,8 @@ impl Call<'_> {
                 .await?;
             preconditions.moved_to(marked.revision);
         }
+        self.options.take_delete_body(&wanted);
+        self.options.check_delete()?;
         self.delete_named(&name, &preconditions).await?;
         Ok(self.done())
     }
@@ -79,23 +82,53 @@ impl Call<'_> {
         let key = cache.key(&entry.object.namespace, &entry.object.name);
         let mut current = entry.clone();
         for _ in 0..ATTEMPTS_MAX {
-            let mut budget = current.object.value(current.revision);
+            let before = current.object.value(current.revision);
+            let mut budget = before.clone();
             take_disruption(&mut budget, pod, &time::format_seconds(self.now()))?;
             if self.options.dry_run {
                 return Ok(Claim::Taken);
             }
             decode::complete(&mut budget, budgets.stored_schema);
+            self.own_disruption(&before, &mut budget, budgets.stored_schema);
             let object = std::sync::Arc::new(Object::new(&budget, cache.kind));
             if self.store_object(key.clone(), object, Expect::Revision(current.revision)).await?.is_ok() {
                 return Ok(Claim::Taken);
             }
-            current = cache.get(&key).ok_or_else(|| too_many(&budget, "is gone"))?;
+            current = cache.get(&key).ok_or_else(|| Status::not_found(&pdb_resource(), &entry.object.name))?;
         }
         Err(Status::timeout(
             format!("couldn't update PodDisruptionBudget \"{}\" due to conflicts", entry.object.name),
             10,
         ))
     }
+}
+
+impl Call<'_> {
+    /// The server writes the budget's status in its own name.
+    fn own_disruption(&self, before: &Value, budget: &mut Value, schema: &'static Type) {
+        let time = time::format_seconds(self.now());
+        let context = managed::WriteContext {
+            manager: "kube-apiserver",
+            api_version: "policy/v1",
+            kind: "PodDisruptionBudget",
+            subresource: "status",
+            time: &time,
+        };
+        let reset = managed::Reset::Fields(&[&["spec"]]);
+        managed::track_update(before, budget, managed::TableView::Object(schema), &context, reset, None);
+    }
+}
+
+/// Deleting what cannot be read is no matter of evictions.
+fn refuse_broken_reads(name: &str, options: &Value) -> Result<(), Status> {
+    const OPTION: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    if !options.bool(OPTION) {
+        return Ok(());
+    }
+    let mut errors = Errors::new();
+    let path = Path::new("deleteOptions");
+    errors.invalid(path.child(OPTION), true, "can not be set for pod eviction, try after removing the option");
+    Err(Status::invalid(&GroupResource::new("policy", "Eviction"), name, &errors))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,27 +160,22 @@ fn take_disruption(budget: &mut Value, pod: &Value, now: &str) -> Result<(), Sta
     const DISRUPTED_MAX: usize = 2000;
     let name = budget.get("metadata").str("name").to_owned();
     if budget.get("status").int("observedGeneration") < budget.get("metadata").int("generation") {
-        return Err(too_many(budget, "is still being processed by the server."));
+        return Err(too_many(&name, RETRY_AFTER_SECONDS, "is still being processed by the server."));
     }
     let status = budget.get("status");
     let allowed = status.int("disruptionsAllowed");
     if allowed < 0 {
-        return Err(Status::forbidden(&pdb_resource(), &name, "pdb disruptions allowed is negative"));
+        return Err(Status::forbidden(&refusing_resource(), &name, "pdb disruptions allowed is negative"));
     }
     if status.map("disruptedPods").len() > DISRUPTED_MAX {
         return Err(Status::forbidden(
-            &pdb_resource(),
+            &refusing_resource(),
             &name,
             "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
         ));
     }
     if allowed == 0 {
-        let why = format!(
-            "needs {} healthy pods and has {} currently",
-            status.int("desiredHealthy"),
-            status.int("currentHealthy")
-        );
-        return Err(too_many(budget, &why));
+        return Err(too_many(&name, 0, &why_not(status)));
     }
     let status = budget.object_mut("status");
     status.set("disruptionsAllowed", allowed - 1);
@@ -168,17 +196,64 @@ fn take_disruption(budget: &mut Value, pod: &Value, now: &str) -> Result<(), Sta
     Ok(())
 }
 
-fn pdb_resource() -> rkube_machinery::GroupResource {
-    rkube_machinery::GroupResource::new("policy", "poddisruptionbudgets")
+fn pdb_resource() -> GroupResource {
+    GroupResource::new("policy", "poddisruptionbudgets")
 }
 
-fn too_many(budget: &Value, why: &str) -> Status {
+/// As refusals name the resource.
+fn refusing_resource() -> GroupResource {
+    GroupResource::new("policy", "poddisruptionbudget")
+}
+
+/// Why a budget allows nothing. Its numbers say so, unless nobody could count.
+fn why_not(status: &Value) -> String {
+    let (desired, current) = (status.int("desiredHealthy"), status.int("currentHealthy"));
+    let conditions = status.list("conditions").iter();
+    let condition = conditions.clone().find(|one| one.str("type") == "DisruptionAllowed");
+    let condition = condition.filter(|one| one.str("status") == "False" && !one.str("message").is_empty());
+    let (reason, message) = condition.map_or(("", ""), |one| (one.str("reason"), one.str("message")));
+    if reason == "SyncFailed" {
+        return format!("does not allow evicting pods currently because it failed sync: {message}");
+    }
+    if current <= desired {
+        return format!("needs {desired} healthy pods and has {current} currently");
+    }
+    match condition {
+        Some(_) => format!("does not allow evicting pods currently ({reason}): {message}"),
+        None => "does not allow evicting pods currently".to_owned(),
+    }
+}
+
+fn too_many(budget: &str, retry_after_seconds: u32, why: &str) -> Status {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-    let mut status = Status::too_many_requests(message, RETRY_AFTER_SECONDS);
+    let mut status = Status::too_many_requests(message, retry_after_seconds);
     status.details.get_or_insert_default().causes.push(Cause {
         reason: "DisruptionBudget".to_owned(),
-        message: format!("The disruption budget {} {why}", budget.get("metadata").str("name")),
+        message: format!("The disruption budget {budget} {why}"),
         field: String::new(),
     });
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_say_why_they_allow_nothing() {
+        let status = |current: i64, reason: &str, message: &str| {
+            let condition =
+                object! { "type": "DisruptionAllowed", "status": "False", "reason": reason, "message": message };
+            object! { "desiredHealthy": 2, "currentHealthy": current, "conditions": vec![condition] }
+        };
+        let table = [
+            (status(1, "", ""), "needs 2 healthy pods and has 1 currently"),
+            (status(1, "SyncFailed", "m"), "does not allow evicting pods currently because it failed sync: m"),
+            (status(3, "InsufficientPods", "m"), "does not allow evicting pods currently (InsufficientPods): m"),
+            (status(3, "InsufficientPods", ""), "does not allow evicting pods currently"),
+        ];
+        for (status, want) in table {
+            assert_eq!(why_not(&status), want);
+        }
+    }
 }

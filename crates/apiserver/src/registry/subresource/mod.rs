@@ -12,9 +12,10 @@ use http::StatusCode;
 use rkube_machinery::{Status, TypeRef, Value, decode};
 use rkube_store::Expect;
 
-use super::Call;
+use super::{Call, metadata};
 use crate::cache::Entry;
 use crate::content::{Answer, Format, Input, status_answer};
+use crate::request::FieldValidation;
 
 const ATTEMPTS_MAX: usize = 64;
 
@@ -44,15 +45,42 @@ impl Call<'_> {
             Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
         };
         let input = Input::parse(format, body).map_err(refuse)?;
-        if !matches!(input.kind.as_str(), "") && input.kind != kind {
-            return Err(refuse(format!("the body is a {}", input.kind)));
-        }
+        let (group, _) = type_name.rsplit_once('.').unwrap_or_default();
+        let group = group.rsplit('.').nth(1).unwrap_or_default();
+        self.check_other_kind(&input, api_version, (group, kind))?;
         let decoded = input.decode(schema).map_err(refuse)?;
+        if self.options.field_validation == FieldValidation::Strict && !decoded.strict.is_empty() {
+            return Err(refuse(format!("strict decoding error: {}", decoded.strict.join(", "))));
+        }
         let mut value = self.take_strict(decoded)?;
         value.set("kind", kind);
         value.set("apiVersion", api_version);
         decode::complete(&mut value, schema);
+        metadata::place(value.object_mut("metadata"), &self.info.namespace)?;
         Ok(value)
+    }
+
+    /// Refuses a body of another kind. `expected`: the group as messages name it, and the kind.
+    fn check_other_kind(&self, input: &Input, api_version: &str, expected: (&str, &str)) -> Result<(), Status> {
+        let (group, kind) = expected;
+        if input.kind.is_empty() || input.kind == kind {
+            return Ok(());
+        }
+        let given = if input.api_version.is_empty() { api_version } else { &input.api_version };
+        let (served_group, version) = given.rsplit_once('/').unwrap_or(("", given));
+        let known = self.server.resources.all().iter().any(|served| {
+            served.kind.group == served_group && served.kind.version == version && served.kind.kind == input.kind
+        });
+        let why = if known {
+            format!("converting ({version}.{}) to ({group}.{kind}): unknown conversion", input.kind)
+        } else {
+            format!(
+                "no kind \"{}\" is registered for version \"{given}\" in scheme \"pkg/runtime/scheme.go:111\"",
+                input.kind
+            )
+        };
+        let message = format!("{} in version \"{version}\" cannot be handled as a {kind}: {why}", input.kind);
+        Err(Status::bad_request(message))
     }
 
     /// Changes the stored object in place, past its kind's rules, until no other write comes in between.
@@ -84,8 +112,6 @@ impl Call<'_> {
 
     /// The bare success that some subresources answer with.
     fn done(&self) -> Answer {
-        let mut answer = status_answer(&Status::success(), self.accept);
-        *answer.status_mut() = StatusCode::CREATED;
-        answer
+        status_answer(&Status { code: StatusCode::CREATED.as_u16(), ..Status::success() }, self.accept)
     }
 }

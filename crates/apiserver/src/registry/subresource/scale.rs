@@ -1,87 +1,187 @@
 //! `scale`: the number of replicas of any workload, as one and the same kind of object.
+//!
+//! A write of a scale is an update of the object itself: the change is done to the scale that the object has at that
+//! moment, and the new number goes back into the object, with the owners that the field has now.
 
 use bytes::Bytes;
 use http::StatusCode;
 use rkube_kinds::kind::{Part, ScalePaths};
 use rkube_kinds::scale;
-use rkube_machinery::patch::{json_patch, merge_patch, strategic};
-use rkube_machinery::status::Details;
-use rkube_machinery::{GroupResource, Status, Type, TypeRef, Value, decode, json};
+use rkube_machinery::field::{Errors, Path, quote};
+use rkube_machinery::managed::{self, Replicas, Reset, TableView};
+use rkube_machinery::patch::{json_patch, merge_patch, printed, strategic};
+use rkube_machinery::{GroupResource, Status, Type, TypeRef, Value, decode, json, time};
 
-use super::super::Call;
-use super::super::change::Change;
-use super::super::metadata;
+use super::super::change::{Change, sorted_along};
+use super::super::{Call, metadata};
 use crate::cache::Entry;
-use crate::content::{Answer, value_answer};
+use crate::content::{Answer, PARTIAL, Transform, metadata_of, one_row, value_answer};
+use crate::request::FieldValidation;
 
 const TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
 const API_VERSION: &str = "autoscaling/v1";
+const KIND: &str = "Scale";
 
 impl Call<'_> {
     pub(in crate::registry) async fn scale(&mut self, body: &Bytes) -> Result<Answer, Status> {
-        let paths = self.served.kind.scale.ok_or_else(Status::method_not_allowed)?;
-        let schema = TypeRef::find(TYPE).ok_or_else(|| Status::internal("Scale is not in the schema table"))?.get();
-        self.wait_for_version().await?;
-        let entry = self.find()?;
-        let current = scale_of(&entry, paths, schema)?;
-        let mut wanted = match self.info.verb.as_ref() {
-            "get" => return Ok(value_answer(StatusCode::OK, self.accept, &current, Some(schema))),
+        let (paths, _) = self.scale_form()?;
+        let change = match self.info.verb.as_ref() {
+            "get" => {
+                self.wait_for_version().await?;
+                return self.scale_answer(&self.find()?, paths);
+            }
             "update" => {
                 self.options.check_write("UpdateOptions", None)?;
-                self.decode_other(body, TYPE, API_VERSION, "Scale")?
+                let scale = self.decode_other(body, TYPE, API_VERSION, KIND)?;
+                self.check_name(&scale)?;
+                Change::Replace(scale)
             }
-            "patch" => {
-                self.options.check_write("PatchOptions", Some(false))?;
-                self.patched_scale(body, &current, schema)?
-            }
+            "patch" => self.patch_of(body).await?,
             _ => return Err(Status::method_not_allowed()),
         };
+        self.part = Part::Main;
+        let written = self.modify(Change::Scale(Box::new(change))).await?;
+        self.scale_answer(&written.entry, paths)
+    }
+
+    /// The object with the change done to its scale.
+    pub(in crate::registry) fn scaled(&mut self, change: &Change, old: &Value) -> Result<Value, Status> {
+        let (paths, schema) = self.scale_form()?;
+        let replicas = Replicas { api_version: &self.served.api_version, path: paths.spec_replicas };
+        let unowned = |error: managed::EntryError| Status::internal(error.to_string());
+        let mut current = scale_of(old, paths, schema)?;
+        replicas.to_scale(old, &mut current).map_err(unowned)?;
+        let mut wanted = self.changed_scale(change, &current, schema)?;
         metadata::place(wanted.object_mut("metadata"), &self.info.namespace)?;
         self.check_name(&wanted)?;
         let errors = scale::validate(&wanted);
         if !errors.is_empty() {
-            let kind = GroupResource::new("autoscaling", "Scale");
-            return Err(Status::invalid(&kind, &self.info.name, &errors));
+            return Err(Status::invalid(&GroupResource::new("autoscaling", KIND), &self.info.name, &errors));
         }
-        // From here on this is an update of the object itself.
-        let mut parent = entry.object.value(entry.revision);
-        paths.write_scale(&wanted, &mut parent);
-        let about = parent.object_mut("metadata");
-        about.remove("resourceVersion");
-        for field in ["resourceVersion", "uid"] {
-            let asked = wanted.get("metadata").str(field);
-            if !asked.is_empty() {
-                about.set(field, asked);
-            }
+        self.check_scale(change, &wanted, old)?;
+        let mut object = old.clone();
+        paths.write_scale(&wanted, &mut object);
+        replicas.to_object(&wanted, &mut object).map_err(unowned)?;
+        let about = object.object_mut("metadata");
+        match wanted.get("metadata").str("resourceVersion") {
+            "" => drop(about.remove("resourceVersion")),
+            version => about.set("resourceVersion", version),
         }
-        self.part = Part::Main;
-        let written = self.modify(Change::Replace(parent)).await?;
-        Ok(value_answer(StatusCode::OK, self.accept, &scale_of(&written.entry, paths, schema)?, Some(schema)))
+        Ok(object)
     }
 
-    fn patched_scale(&mut self, body: &Bytes, current: &Value, schema: &'static Type) -> Result<Value, Status> {
-        let patch = json::parse(body).map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    fn scale_form(&self) -> Result<(ScalePaths, &'static Type), Status> {
+        let paths = self.served.kind.scale.ok_or_else(Status::method_not_allowed)?;
+        let schema = TypeRef::find(TYPE).ok_or_else(|| Status::internal("Scale is not in the schema table"))?;
+        Ok((paths, schema.get()))
+    }
+
+    /// The scale after the change, its owners tracked.
+    fn changed_scale(&mut self, change: &Change, current: &Value, schema: &'static Type) -> Result<Value, Status> {
+        let (manager, time) = (self.manager(), time::format_seconds(self.now()));
+        let context = managed::WriteContext {
+            manager: &manager,
+            api_version: API_VERSION,
+            kind: KIND,
+            subresource: "scale",
+            time: &time,
+        };
+        let view = TableView::Object(schema);
         let mut document = current.clone();
-        let applied = match self.content_type.split(';').next().unwrap_or_default().trim() {
-            "application/json-patch+json" => json_patch::apply(&patch, &mut document),
-            "application/merge-patch+json" => merge_patch::apply(&patch, &mut document),
-            "application/strategic-merge-patch+json" => {
-                strategic::apply(&patch, current, schema).map(|value| document = value)
+        let applied = match change {
+            Change::Replace(scale) => {
+                document = scale.clone();
+                Ok(())
             }
-            _ => {
-                let status = Status::unsupported_media_type("415: Unsupported Media Type");
-                return Err(status.with_details(Details::default()));
+            Change::Apply(config) => {
+                let force = self.options.force.unwrap_or(false);
+                document = managed::apply(current, config, view, &context, force, Reset::Nothing, None)?;
+                return self.decode_scale(document, schema, String::new);
             }
+            Change::Json(operations) => json_patch::apply(&operations.document, &mut document),
+            Change::Merge(patch) => merge_patch::apply(&patch.document, &mut document),
+            Change::Strategic(patch) => {
+                strategic::apply(&patch.document, current, schema).map(|value| document = value)
+            }
+            Change::Scale(_) => return Err(Status::internal("a scale has no scale")),
         };
         applied.map_err(|error| Status::from(&error))?;
-        let decoded = decode::decode(document, schema).map_err(|error| Status::bad_request(error.to_string()))?;
-        self.take_strict(decoded)
+        let patched = document.clone();
+        let mut wanted = self.decode_scale(document, schema, || match change {
+            Change::Merge(patch) => json::to_string(&sorted_along(patched, &patch.document)),
+            Change::Strategic(patch) => printed(&patch.document),
+            _ => json::to_string(&patched),
+        })?;
+        managed::track_update(current, &mut wanted, view, &context, Reset::Nothing, None);
+        Ok(wanted)
+    }
+
+    /// `shown`: the text by which errors name what was patched.
+    fn decode_scale(
+        &mut self,
+        document: Value,
+        schema: &'static Type,
+        shown: impl FnOnce() -> String,
+    ) -> Result<Value, Status> {
+        let decoded = match decode::decode(document, schema) {
+            Ok(decoded) => decoded,
+            Err(error) => return Err(unreadable(shown(), &error.to_string())),
+        };
+        if self.options.field_validation == FieldValidation::Strict && !decoded.strict.is_empty() {
+            return Err(unreadable(shown(), &format!("strict decoding error: {}", decoded.strict.join(", "))));
+        }
+        let mut value = self.take_strict(decoded)?;
+        value.set("kind", KIND);
+        value.set("apiVersion", API_VERSION);
+        decode::complete(&mut value, schema);
+        Ok(value)
+    }
+
+    /// The scale must be of this object and of a version that can be read.
+    fn check_scale(&self, change: &Change, wanted: &Value, old: &Value) -> Result<(), Status> {
+        let name = &self.info.name;
+        if let Change::Replace(_) = change {
+            self.check_uid(&self.key(name), wanted, old)?;
+        }
+        let (asked, found) = (wanted.get("metadata").str("uid"), old.get("metadata").str("uid"));
+        if !asked.is_empty() && asked != found {
+            let resource = GroupResource::new(self.served.kind.group, format!("{}/scale", self.served.kind.resource));
+            let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {found}");
+            return Err(Status::conflict(&resource, name, why));
+        }
+        let version = wanted.get("metadata").str("resourceVersion");
+        if !version.is_empty() && version.parse::<u64>().is_err() {
+            let message = format!("strconv.ParseUint: parsing {}: invalid syntax", quote(version));
+            return Err(Status { code: 500, message, ..Status::default() });
+        }
+        Ok(())
+    }
+
+    fn scale_answer(&self, entry: &Entry, paths: ScalePaths) -> Result<Answer, Status> {
+        let (_, schema) = self.scale_form()?;
+        let scale = scale_of(&entry.object.value(entry.revision), paths, schema)?;
+        let (value, schema) = match self.accept.transform {
+            Transform::None => (scale, Some(schema)),
+            Transform::Table(version) => {
+                (one_row(scale::COLUMNS, version, &scale, &self.options.include_object, self.now()), None)
+            }
+            Transform::PartialObjectMetadata(version) | Transform::PartialObjectMetadataList(version) => {
+                (metadata_of(&scale, version), TypeRef::find(PARTIAL).map(TypeRef::get))
+            }
+        };
+        Ok(value_answer(StatusCode::OK, self.accept, &value, schema))
     }
 }
 
-fn scale_of(entry: &Entry, paths: ScalePaths, schema: &'static Type) -> Result<Value, Status> {
-    let scale = paths.scale_of(&entry.object.value(entry.revision));
-    let mut scale = scale.map_err(|error| Status::internal(error.to_string()))?;
+/// A patch made something else of the scale.
+fn unreadable(shown: String, why: &str) -> Status {
+    let mut errors = Errors::new();
+    errors.invalid(Path::new("patch"), shown, why);
+    Status::invalid(&GroupResource::default(), "", &errors)
+}
+
+fn scale_of(object: &Value, paths: ScalePaths, schema: &'static Type) -> Result<Value, Status> {
+    let mut scale = paths.scale_of(object).map_err(|error| Status::internal(error.to_string()))?;
     decode::complete(&mut scale, schema);
     Ok(scale)
 }

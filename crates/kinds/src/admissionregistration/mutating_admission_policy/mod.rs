@@ -4,9 +4,9 @@ use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
 
 use super::policy::{self, SPEC};
-use super::{CATEGORIES, GROUP, REINVOCATION_POLICIES, count, expressions, stored_as_v1};
+use super::{CATEGORIES, GROUP, REINVOCATION_POLICIES, count, expressions};
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope};
+use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope, renamed};
 
 pub static KIND: Kind = ROW;
 
@@ -44,15 +44,16 @@ pub static BETA: Kind = Kind {
     version: "v1beta1",
     type_name: "io.k8s.api.admissionregistration.v1beta1.MutatingAdmissionPolicy",
     off_by_default: true,
-    conversion: Some(stored_as_v1!("v1beta1")),
+    conversion: Some(renamed!("admissionregistration.k8s.io", "v1beta1", stored as "v1")),
     ..ROW
 };
 
 pub static ALPHA: Kind = Kind {
     version: "v1alpha1",
     type_name: "io.k8s.api.admissionregistration.v1alpha1.MutatingAdmissionPolicy",
+    deprecation: "admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicy is deprecated in v1.35+, unavailable in v1.38+",
     off_by_default: true,
-    conversion: Some(stored_as_v1!("v1alpha1")),
+    conversion: Some(renamed!("admissionregistration.k8s.io", "v1alpha1", stored as "v1")),
     ..ROW
 };
 

@@ -1,8 +1,8 @@
 //! MutatingAdmissionPolicyBinding: where a mutating policy holds, and with which parameters.
 
 use super::binding::{BindingRules, COLUMNS};
-use super::{CATEGORIES, GROUP, stored_as_v1};
-use crate::kind::{Kind, Scope};
+use super::{CATEGORIES, GROUP};
+use crate::kind::{Kind, Scope, renamed};
 
 pub static KIND: Kind = ROW;
 
@@ -24,15 +24,16 @@ pub static BETA: Kind = Kind {
     version: "v1beta1",
     type_name: "io.k8s.api.admissionregistration.v1beta1.MutatingAdmissionPolicyBinding",
     off_by_default: true,
-    conversion: Some(stored_as_v1!("v1beta1")),
+    conversion: Some(renamed!("admissionregistration.k8s.io", "v1beta1", stored as "v1")),
     ..ROW
 };
 
 pub static ALPHA: Kind = Kind {
     version: "v1alpha1",
     type_name: "io.k8s.api.admissionregistration.v1alpha1.MutatingAdmissionPolicyBinding",
+    deprecation: "admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicyBinding is deprecated in v1.35+, unavailable in v1.38+",
     off_by_default: true,
-    conversion: Some(stored_as_v1!("v1alpha1")),
+    conversion: Some(renamed!("admissionregistration.k8s.io", "v1alpha1", stored as "v1")),
     rules: &BindingRules { mutating: true, default_not_found: true },
     ..ROW
 };

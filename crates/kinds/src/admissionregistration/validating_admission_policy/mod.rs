@@ -4,7 +4,7 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use super::policy::{self, SPEC};
-use super::{CATEGORIES, GROUP, count, expressions};
+use super::{CATEGORIES, GROUP, count, expressions, json_path};
 use crate::columns::{AGE, NAME};
 use crate::fields::{carry, carry_metadata};
 use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope, Subresource};
@@ -131,8 +131,11 @@ fn validate_status(status: &Value, errors: &mut Errors) {
         if warning.str("warning").is_empty() {
             errors.required(path.child("warning"), "");
         }
-        if warning.str("fieldRef").trim().is_empty() {
+        let place = warning.str("fieldRef");
+        if place.trim().is_empty() {
             errors.required(path.child("fieldRef"), "");
+        } else if let Err(why) = json_path::check(place.trim()) {
+            errors.invalid(path.child("fieldRef"), place.trim(), format!("invalid JSONPath: {why}"));
         }
     }
     meta::validate_conditions(STATUS.child("conditions"), status.list("conditions"), errors);

@@ -73,7 +73,7 @@ impl Rules for StorageVersionRules {
     }
 
     fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
+        NameRule::Own
     }
 
     fn unconditional_update(&self) -> bool {

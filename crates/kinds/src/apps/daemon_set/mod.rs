@@ -4,8 +4,10 @@
 
 mod validate;
 
+use std::num::IntErrorKind;
+
 use rkube_machinery::Value;
-use rkube_machinery::field::Errors;
+use rkube_machinery::field::{Errors, quote};
 
 use super::{cells, template};
 use crate::columns::{self, AGE, NAME};
@@ -92,7 +94,7 @@ impl Rules for DaemonSetRules {
         template::drop_disabled(set, old);
         carry(set, old, "status");
         if !template::same(set.at(&["spec", "template"]), old.at(&["spec", "template"])) {
-            set_template_generation(set, generation + 1);
+            set_template_generation(set, generation.wrapping_add(1));
             template::count_generation(set, old);
         } else if !template::same_specs(set.get("spec"), old.get("spec")) {
             template::count_generation(set, old);
@@ -105,6 +107,21 @@ impl Rules for DaemonSetRules {
         } else {
             validate::update(set.get("spec"), old, errors);
         }
+    }
+
+    fn field_annotations(&self) -> &'static [&'static str] {
+        &[TEMPLATE_GENERATION]
+    }
+
+    fn unreadable(&self, set: &Value) -> Option<String> {
+        let annotations = set.at(&["metadata", "annotations"]);
+        let text = annotations.as_map().get(TEMPLATE_GENERATION)?.as_str();
+        let error = text.parse::<i64>().err()?;
+        let why = match error.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        Some(format!("strconv.ParseInt: parsing {}: {why}", quote(text)))
     }
 
     fn warnings(&self, set: &Value, old: Option<&Value>) -> Vec<String> {
@@ -126,4 +143,26 @@ fn template_generation(set: &Value) -> i64 {
 fn set_template_generation(set: &mut Value, generation: i64) {
     let annotations = set.object_mut("metadata").object_mut("annotations");
     annotations.set(TEMPLATE_GENERATION, generation.to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_annotation_must_be_a_number() {
+        let table = [
+            ("", Some("parsing \"\": invalid syntax")),
+            ("x", Some("parsing \"x\": invalid syntax")),
+            ("99999999999999999999", Some("parsing \"99999999999999999999\": value out of range")),
+            ("-1", None),
+        ];
+        for (text, want) in table {
+            let mut set = Value::object();
+            set.object_mut("metadata").object_mut("annotations").set(TEMPLATE_GENERATION, text);
+            let want = want.map(|want| format!("strconv.ParseInt: {want}"));
+            assert_eq!(DaemonSetRules.unreadable(&set), want, "{text}");
+        }
+        assert_eq!(DaemonSetRules.unreadable(&Value::object()), None);
+    }
 }

@@ -13,7 +13,7 @@ use rkube_machinery::{Value, names};
 
 use crate::core::pod_spec;
 use crate::fields::carry;
-use crate::kind::{Kind, Part, Repeat, Rules, Selectable, Subresource};
+use crate::kind::{Kind, Part, Repeat, Requester, Rules, Selectable, Subresource};
 
 pub static KIND: Kind = Kind {
     group: "batch",
@@ -88,7 +88,7 @@ impl Rules for JobRules {
     }
 
     fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Update } else { Repeat::WholeFirst }
+        if part == Part::Status { Repeat::Update } else { Repeat::New }
     }
 
     fn has_generation(&self) -> bool {
@@ -97,6 +97,21 @@ impl Rules for JobRules {
 
     fn orphans_dependents(&self) -> bool {
         true
+    }
+
+    fn deletion_warning(&self) -> Option<&'static str> {
+        Some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+             them or set propagationPolicy=Orphan to suppress this warning",
+        )
+    }
+
+    /// Labels that the job got from its pods grow with theirs.
+    fn stamp(&self, job: &mut Value, change: Option<(Part, &Value)>, requester: &Requester<'_>) {
+        if change.is_none() && requester.gave_no_labels && job.get("metadata").has("labels") {
+            let labels = job.at(&["spec", "template", "metadata", "labels"]).clone();
+            job.object_mut("metadata").set("labels", labels);
+        }
     }
 }
 
@@ -145,6 +160,19 @@ mod tests {
         let labels = job.at(&["spec", "template", "metadata", "labels"]);
         assert_eq!(labels.str("batch.kubernetes.io/controller-uid"), "u-1");
         assert_eq!(labels.str("job-name"), "j");
+    }
+
+    #[test]
+    fn labels_of_the_pods_are_shared_unless_the_job_has_its_own() {
+        let stamped = |gave_no_labels: bool| {
+            let mut job = job();
+            JobRules.prepare_create(&mut job);
+            let requester = Requester { user: &Value::object, now: 0, gave_no_labels };
+            JobRules.stamp(&mut job, None, &requester);
+            job.get("metadata").map("labels").iter().map(|(key, _)| key.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(stamped(true).len(), 5);
+        assert_eq!(stamped(false), ["a"]);
     }
 
     #[test]

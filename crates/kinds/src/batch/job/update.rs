@@ -24,6 +24,7 @@ pub(super) fn validate_change(job: &Value, old: &Value, errors: &mut Errors) {
     let labels = old_spec.at(&["template", "metadata"]).map("labels");
     let prefixed = labels.contains(JOB_NAME) && labels.contains(CONTROLLER_UID);
     validate_whole(job, prefixed, &options, errors);
+    meta::validate_update_again(job, old, errors);
     // The checks of the spec are part of both, so clients read their errors twice in the causes.
     let new_spec = job.get("spec");
     validate_spec(new_spec, &options, errors);
@@ -94,8 +95,11 @@ fn stays(spec: &Value, old: &Value, field: &str, go_type: &str, errors: &mut Err
     if new == old || (!new.is_null() && !old.is_null() && !go_type.is_empty() && go_form::same(go_type, new, old)) {
         return;
     }
-    let shown =
-        if go_type.is_empty() || new.is_null() { BadValue::from(new) } else { BadValue::Text(go_json(go_type, new)) };
+    let shown = match go_type {
+        _ if new.is_null() => BadValue::from(new),
+        "" => BadValue::from(&go_form::without_empties(new)),
+        _ => BadValue::Text(go_json(go_type, new)),
+    };
     errors.invalid(SPEC.child(field), shown, IMMUTABLE);
 }
 

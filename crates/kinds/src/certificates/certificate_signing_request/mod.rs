@@ -26,25 +26,29 @@ pub static KIND: Kind = Kind {
     columns: &[
         NAME,
         AGE,
-        Column::text("SignerName", "doc:io.k8s.api.certificates.v1.CertificateSigningRequestSpec signerName", signer),
-        Column::text("Requestor", "doc:io.k8s.api.certificates.v1.CertificateSigningRequestSpec request", |csr, _| {
-            csr.get("spec").str("username").into()
-        }),
+        Column::text("SignerName", SIGNER_IN_WORDS, signer),
+        Column::text("Requestor", "Base64-encoded PKCS#10 CSR data", |csr, _| csr.get("spec").str("username").into()),
         Column::text(
             "RequestedDuration",
             "doc:io.k8s.api.certificates.v1.CertificateSigningRequestSpec expirationSeconds",
             duration,
         ),
-        Column::text(
-            "Condition",
-            "doc:io.k8s.api.certificates.v1.CertificateSigningRequestStatus conditions",
-            condition,
-        ),
+        Column::text("Condition", "Conditions applied to the request, such as approval or denial.", condition),
     ],
     selectable: &[Selectable { label: "spec.signerName", value: |csr| csr.get("spec").str("signerName").to_owned() }],
     rules: &RequestRules,
     ..Kind::DEFAULTS
 };
+
+/// The columns are described in the words of the first beta, which had defaults.
+const SIGNER_IN_WORDS: &str = "Requested signer for the request. It is a qualified name in the form: \
+`scope-hostname.io/name`. If empty, it will be defaulted:
+ 1. If it's a kubelet client certificate, it is assigned
+    \"kubernetes.io/kube-apiserver-client-kubelet\".
+ 2. If it's a kubelet serving certificate, it is assigned
+    \"kubernetes.io/kubelet-serving\".
+ 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".
+Distribution of trust for signers happens out of band. You can select on this field using `spec.signerName`.";
 
 const APPROVAL: Part = Part::Other("approval");
 const USER_FIELDS: [&str; 4] = ["username", "uid", "groups", "extra"];
@@ -103,7 +107,7 @@ impl Rules for RequestRules {
     }
 
     fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
+        NameRule::Own
     }
 
     fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {

@@ -7,14 +7,15 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::{GROUP, pem};
 use crate::columns::{NAME, NONE, or};
 use crate::core::pod_spec::validate_signer_name;
-use crate::kind::{Column, Conversion, Kind, NameRule, Part, Repeat, Rules, Scope, Selectable};
+use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Scope, Selectable, renamed};
 
 pub static BETA: Kind = ROW;
 
 pub static ALPHA: Kind = Kind {
     version: "v1alpha1",
     type_name: "io.k8s.api.certificates.v1alpha1.ClusterTrustBundle",
-    conversion: Some(Conversion { group: GROUP, to_stored, from_stored }),
+    deprecation: "certificates.k8s.io/v1alpha1 ClusterTrustBundle is deprecated in v1.34+, unavailable in v1.37+",
+    conversion: Some(renamed!("certificates.k8s.io", "v1alpha1", stored as "v1beta1")),
     ..ROW
 };
 
@@ -73,7 +74,7 @@ impl Rules for BundleRules {
     }
 
     fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
+        NameRule::Own
     }
 
     fn unconditional_update(&self) -> bool {
@@ -83,16 +84,6 @@ impl Rules for BundleRules {
     fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
         &[]
     }
-}
-
-fn to_stored(mut bundle: Value) -> Value {
-    bundle.set("apiVersion", "certificates.k8s.io/v1beta1");
-    bundle
-}
-
-fn from_stored(mut bundle: Value) -> Value {
-    bundle.set("apiVersion", "certificates.k8s.io/v1alpha1");
-    bundle
 }
 
 fn validate(bundle: &Value, errors: &mut Errors) {

@@ -1,6 +1,4 @@
 //! The certificate that a signer gives to a pod, and what the status says of it.
-//!
-//! That it begins about now is not checked: rules do not know the time.
 
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, time};
@@ -9,10 +7,12 @@ use x509_parser::prelude::{FromDer, SubjectPublicKeyInfo, X509Certificate, X509C
 
 use super::super::pem;
 use super::validate::bytes;
+use crate::fields::written_at;
 
 const CHAIN_MAX_BYTES: usize = 100 * 1024;
 const HOUR_SECONDS: i64 = 60 * 60;
 const MARGIN_SECONDS: i64 = 10 * 60;
+const SKEW_SECONDS: i64 = 5 * 60;
 const STATUS: Path<'static> = Path::new("status");
 
 pub fn validate(request: &Value, old: &Value, errors: &mut Errors) {
@@ -94,6 +94,12 @@ fn is_for(certificate: &X509Certificate<'_>, spec: &Value) -> bool {
     SubjectPublicKeyInfo::from_der(&bytes(spec, "pkixPublicKey")).is_ok_and(|(_, wanted)| same(&wanted))
 }
 
+/// Whether the time is near that of the write.
+fn is_about_now(seconds: i64, request: &Value) -> bool {
+    let now = written_at(request).and_then(|time| time::parse(time.as_str()).ok());
+    now.is_none_or(|(now, _)| (seconds - now).abs() < SKEW_SECONDS)
+}
+
 fn validate_times(certificate: &X509Certificate<'_>, request: &Value, errors: &mut Errors) {
     let status = request.get("status");
     let consistent = "must be present and consistent with the issued certificate";
@@ -114,6 +120,10 @@ fn validate_times(certificate: &X509Certificate<'_>, request: &Value, errors: &m
             let detail = format!("must be set to the {name} time encoded in the leaf certificate");
             return errors.invalid(STATUS.child(field), status.get(field), detail);
         }
+        if field == "notBefore" && !is_about_now(actual, request) {
+            let detail = "must be set to within 5 minutes of kube-apiserver's current time";
+            return errors.invalid(STATUS.child(field), status.get(field), detail);
+        }
     }
     let (path, lifetime) = (STATUS.child("certificateChain"), until - from);
     let nanos = lifetime.saturating_mul(1_000_000_000);
@@ -130,5 +140,21 @@ fn validate_times(certificate: &X509Certificate<'_>, request: &Value, errors: &m
         errors.invalid(path, refresh, "must be at least 10 minutes after status.notBefore");
     } else if said("beginRefreshAt") > until - MARGIN_SECONDS {
         errors.invalid(path, refresh, "must be at least 10 minutes before status.notAfter");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rkube_machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn certificates_begin_about_now() {
+        let entry = object! { "manager": "m", "time": "1970-01-01T01:00:00Z" };
+        let request = object! { "metadata": object! { "managedFields": vec![entry] } };
+        for (seconds, near) in [(3600, true), (3301, true), (3300, false), (3899, true), (3900, false)] {
+            assert_eq!(is_about_now(seconds, &request), near, "{seconds}");
+        }
     }
 }

@@ -60,12 +60,19 @@ pub static KIND: Kind = Kind {
     ..Kind::DEFAULTS
 };
 
+/// How long a certificate may be valid where nobody says: a day.
+const DURATION_DEFAULT_SECONDS: i64 = 24 * 60 * 60;
+
 /// What a request ends as.
 const ENDS: &[&str] = &["Issued", "Denied", "Failed"];
 
 struct RequestRules;
 
 impl Rules for RequestRules {
+    fn default(&self, request: &mut Value) {
+        request.object_mut("spec").set_if_absent("maxExpirationSeconds", DURATION_DEFAULT_SECONDS);
+    }
+
     fn prepare_create(&self, request: &mut Value) {
         request.remove("status");
     }

@@ -106,6 +106,10 @@ impl Rules for NamespaceRules {
         if part == Part::Status { &[&["spec"]] } else { &[&["status"]] }
     }
 
+    fn marks_before_deletion(&self) -> bool {
+        true
+    }
+
     fn keep_until_finalized(&self, object: &Value) -> bool {
         !object.get("spec").list("finalizers").is_empty()
     }

@@ -1,5 +1,6 @@
 //! Node: a machine that runs pods.
 
+mod annotations;
 mod validate;
 
 use rkube_machinery::Value;
@@ -7,8 +8,10 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::address;
 
 use crate::columns::{AGE, NAME, NONE, UNKNOWN, or};
+use crate::core::pod_spec::amounts;
 use crate::fields::{carry, remove_inner, texts};
 use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope, Selectable, Subresource};
+use crate::meta;
 
 pub static KIND: Kind = Kind {
     kind: "Node",
@@ -67,11 +70,10 @@ struct NodeRules;
 impl Rules for NodeRules {
     fn default(&self, node: &mut Value) {
         default_pod_cidrs(node);
-        if let Some(status) = node.find_mut("status")
-            && !status.has("allocatable")
-            && status.has("capacity")
-        {
-            status.set("allocatable", status.get("capacity").clone());
+        if let Some(status) = node.find_mut("status") {
+            default_allocatable(status, status.has("allocatable"));
+            amounts::round_up_list(status, "capacity");
+            amounts::round_up_list(status, "allocatable");
         }
     }
 
@@ -101,8 +103,16 @@ impl Rules for NodeRules {
     fn validate_update(&self, part: Part, node: &Value, old: &Value, errors: &mut Errors) {
         if part == Part::Main {
             validate::node(node, errors);
+            meta::validate_update_again(node, old, errors);
         }
         validate::update(node, old, errors);
+    }
+
+    /// An empty list is not stored, and what is read from the store gets its defaults again.
+    fn canonicalize(&self, node: &mut Value) {
+        if let Some(status) = node.find_mut("status") {
+            default_allocatable(status, !status.map("allocatable").is_empty());
+        }
     }
 
     fn warnings(&self, node: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -123,7 +133,14 @@ impl Rules for NodeRules {
     }
 
     fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Main { Repeat::WholeFirst } else { Repeat::Update }
+        if part == Part::Main { Repeat::New } else { Repeat::Update }
+    }
+}
+
+/// All that a node has can be used, unless it says otherwise.
+fn default_allocatable(status: &mut Value, given: bool) {
+    if !given && status.has("capacity") {
+        status.set("allocatable", status.get("capacity").clone());
     }
 }
 
@@ -190,5 +207,27 @@ fn kernel(node: &Value, _now: i64) -> Value {
     match info(node, "architecture") {
         "" => version.into(),
         architecture => format!("{version} ({architecture})").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rkube_machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn what_can_be_used_follows_from_what_is_there() {
+        let mut node = object! { "status": object! { "capacity": object! { "cpu": "500u" } } };
+        NodeRules.default(&mut node);
+        assert_eq!(node.at(&["status", "capacity"]).str("cpu"), "1m");
+        assert_eq!(node.at(&["status", "allocatable"]).str("cpu"), "1m");
+        let mut node = object! {
+            "status": object! { "capacity": object! { "cpu": "1" }, "allocatable": Value::object() },
+        };
+        NodeRules.default(&mut node);
+        assert!(node.at(&["status", "allocatable"]).is_empty());
+        NodeRules.canonicalize(&mut node);
+        assert_eq!(node.at(&["status", "allocatable"]).str("cpu"), "1");
     }
 }

@@ -6,6 +6,7 @@ use rkube_machinery::field::{BadValue, ErrorType, Errors, Path, quote};
 use rkube_machinery::names::address::{self, Subnet};
 use rkube_machinery::{Value, json, names, object};
 
+use super::annotations;
 use crate::fields::texts;
 
 const METADATA: Path<'static> = Path::new("metadata");
@@ -17,6 +18,7 @@ const DOMAIN_MAX_BYTES: usize = 253;
 /// A whole node.
 pub fn node(node: &Value, errors: &mut Errors) {
     let (spec, status) = (node.get("spec"), node.get("status"));
+    annotations::validate(METADATA.child("annotations"), node.get("metadata").map("annotations"), taints, errors);
     taints(METADATA.child("taints"), spec.list("taints"), errors);
     resources(status, errors);
     let swap = status.at(&["nodeInfo", "swap"]);
@@ -31,6 +33,7 @@ pub fn node(node: &Value, errors: &mut Errors) {
 /// What a change of a node, or of its status, may not do.
 pub fn update(node: &Value, old: &Value, errors: &mut Errors) {
     let (spec, status) = (node.get("spec"), node.get("status"));
+    annotations::validate(METADATA.child("annotations"), node.get("metadata").map("annotations"), taints, errors);
     resources(status, errors);
     declared_features(status, errors);
     addresses(status.list("addresses"), errors);

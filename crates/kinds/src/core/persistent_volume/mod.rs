@@ -59,7 +59,6 @@ pub static KIND: Kind = Kind {
 
 pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const OPTIONS_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
-const PROTECTION: &str = "kubernetes.io/pv-protection";
 const METADATA: Path<'static> = Path::new("metadata");
 const SPEC: Path<'static> = Path::new("spec");
 
@@ -80,7 +79,6 @@ impl Rules for VolumeRules {
     }
 
     fn prepare_create(&self, volume: &mut Value) {
-        protect(volume, PROTECTION);
         let mut status = object! { "phase": "Pending" };
         // A volume is pending since it is there.
         if volume.get("metadata").has("creationTimestamp") {
@@ -128,15 +126,6 @@ impl Rules for VolumeRules {
 
     fn returns_deleted_object(&self) -> bool {
         true
-    }
-}
-
-/// A volume or claim that is in use does not vanish: a controller takes the finalizer away. Upstream does this by
-/// admission, and it cannot be told from that here.
-pub(super) fn protect(object: &mut Value, finalizer: &str) {
-    let finalizers = object.object_mut("metadata").array_mut("finalizers");
-    if !finalizers.iter().any(|there| there.as_str() == finalizer) {
-        finalizers.push(finalizer.into());
     }
 }
 

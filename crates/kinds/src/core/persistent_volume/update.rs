@@ -60,7 +60,7 @@ fn same_affinity(affinity: &Value, old: &Value) -> bool {
     for (old_term, term) in required.list_mut("nodeSelectorTerms").iter_mut().zip(terms) {
         for field in ["matchExpressions", "matchFields"] {
             for (old_one, one) in old_term.list_mut(field).iter_mut().zip(term.list(field)) {
-                if new_name(old_one.str("key")) == Some(one.str("key")) {
+                if new_name(old_one.str("key")) == one.str("key") {
                     old_one.set("key", one.get("key").clone());
                 }
             }
@@ -69,14 +69,15 @@ fn same_affinity(affinity: &Value, old: &Value) -> bool {
     go_form::same(TYPE, affinity, &renamed)
 }
 
-fn new_name(label: &str) -> Option<&'static str> {
+/// Empty for a label that has no new name: a key that is emptied is wrong, but no change.
+fn new_name(label: &str) -> &'static str {
     match label {
-        "beta.kubernetes.io/arch" => Some("kubernetes.io/arch"),
-        "beta.kubernetes.io/os" => Some("kubernetes.io/os"),
-        "failure-domain.beta.kubernetes.io/zone" => Some("topology.kubernetes.io/zone"),
-        "failure-domain.beta.kubernetes.io/region" => Some("topology.kubernetes.io/region"),
-        "beta.kubernetes.io/instance-type" => Some("node.kubernetes.io/instance-type"),
-        _ => None,
+        "beta.kubernetes.io/arch" => "kubernetes.io/arch",
+        "beta.kubernetes.io/os" => "kubernetes.io/os",
+        "failure-domain.beta.kubernetes.io/zone" => "topology.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region" => "topology.kubernetes.io/region",
+        "beta.kubernetes.io/instance-type" => "node.kubernetes.io/instance-type",
+        _ => "",
     }
 }
 
@@ -96,6 +97,8 @@ mod tests {
         let old = affinity("failure-domain.beta.kubernetes.io/zone");
         assert!(same_affinity(&affinity("topology.kubernetes.io/zone"), &old));
         assert!(!same_affinity(&affinity("topology.kubernetes.io/region"), &old));
+        assert!(!same_affinity(&affinity(""), &old));
+        assert!(same_affinity(&affinity(""), &affinity("other")));
         assert!(!same_affinity(&Value::Null, &old));
     }
 

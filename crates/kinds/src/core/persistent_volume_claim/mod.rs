@@ -7,7 +7,7 @@ mod update;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, object};
 
-use super::persistent_volume::{CLASS_ANNOTATION, access_modes, class, or_unset, phase, protect, storage};
+use super::persistent_volume::{CLASS_ANNOTATION, access_modes, class, or_unset, phase, storage};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::warnings::fraction;
 use crate::core::pod_spec::{amounts, default_claim_spec, validate_claim_spec};
@@ -45,7 +45,6 @@ pub static KIND: Kind = Kind {
     ..Kind::DEFAULTS
 };
 
-const PROTECTION: &str = "kubernetes.io/pvc-protection";
 const METADATA: Path<'static> = Path::new("metadata");
 const SPEC: Path<'static> = Path::new("spec");
 
@@ -61,7 +60,6 @@ impl Rules for ClaimRules {
     }
 
     fn prepare_create(&self, claim: &mut Value) {
-        protect(claim, PROTECTION);
         claim.set("status", object! { "phase": "Pending" });
         data_source::prepare(claim.object_mut("spec"), &Value::Null);
     }

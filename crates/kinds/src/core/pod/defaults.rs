@@ -37,7 +37,7 @@ fn default_requests(container: &mut Value) {
         let requests = resources.map("requests");
         resources.map("limits").keys().any(|name| !requests.contains(name))
     };
-    if !missing(resources) {
+    if !missing(resources) && (!resources.has("limits") || resources.has("requests")) {
         return;
     }
     let limits = resources.map("limits").clone();

@@ -7,7 +7,6 @@ mod defaults;
 mod ephemeral;
 mod printer;
 mod quality;
-mod reset;
 mod resize;
 mod status;
 mod update;
@@ -18,7 +17,7 @@ use rkube_machinery::names;
 use rkube_machinery::names::address;
 
 use super::pod_spec::{self, Options};
-use crate::kind::{Kind, Part, Repeat, Rules, Selectable, Subresource};
+use crate::kind::{Kind, Part, Repeat, RowCondition, Rules, Selectable, Subresource};
 
 const fn connection(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Subresource {
     Subresource { name, verbs, kind: Some(kind), group_version: None }
@@ -111,7 +110,7 @@ impl Rules for PodRules {
     }
 
     fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Update } else { Repeat::Whole }
+        if part == Part::Status { Repeat::Update } else { Repeat::UpdateFirst }
     }
 
     fn warnings(&self, pod: &Value, old: Option<&Value>) -> Vec<String> {
@@ -125,10 +124,12 @@ impl Rules for PodRules {
         match part {
             Part::Main => &[&["status"]],
             Part::Status => &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
-            Part::Other("ephemeralcontainers") => reset::EPHEMERAL,
-            Part::Other("resize") => reset::RESIZE,
             Part::Other(_) => &[],
         }
+    }
+
+    fn row_completed(&self, pod: &Value) -> Option<RowCondition> {
+        printer::completed(pod)
     }
 
     fn grace_period_seconds(&self, pod: &Value, asked: Option<i64>) -> Option<i64> {
@@ -171,18 +172,10 @@ fn address_warnings(pod: &Value, old: &Value) -> Vec<String> {
     warnings
 }
 
-/// What a write of a subresource leaves of the client's metadata: nothing but what all writes check.
+/// What a write of a subresource leaves of the client's metadata: what all writes check, and who owns what.
 fn carry_metadata(pod: &mut Value, old: &Value) {
-    let fields = [
-        "deletionTimestamp",
-        "generation",
-        "selfLink",
-        "labels",
-        "annotations",
-        "finalizers",
-        "ownerReferences",
-        "managedFields",
-    ];
+    let fields =
+        ["deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"];
     let metadata = pod.object_mut("metadata");
     for field in fields {
         carry(metadata, old.get("metadata"), field);

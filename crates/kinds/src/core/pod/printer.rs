@@ -3,7 +3,7 @@
 use rkube_machinery::{Value, time};
 
 use super::super::pod_spec::checks::is_sidecar;
-use crate::kind::Column;
+use crate::kind::{Column, RowCondition};
 
 const NONE: &str = "<none>";
 const UNKNOWN: &str = "<unknown>";
@@ -35,6 +35,15 @@ pub(super) const COLUMNS: &[Column] = &[
     }),
     column("Readiness Gates", "doc:io.k8s.api.core.v1.PodSpec readinessGates", 1, readiness_gates),
 ];
+
+/// Pods that have come to their end are marked.
+pub(super) fn completed(pod: &Value) -> Option<RowCondition> {
+    match pod.get("status").str("phase") {
+        "Succeeded" => Some(RowCondition { reason: "Succeeded", message: "The pod has completed successfully." }),
+        "Failed" => Some(RowCondition { reason: "Failed", message: "The pod failed." }),
+        _ => None,
+    }
+}
 
 const fn column(
     name: &'static str,
@@ -271,6 +280,17 @@ mod tests {
         for (pod, want) in table {
             assert_eq!(cells(pod)[..5], want, "{pod}");
         }
+    }
+
+    #[test]
+    fn pods_at_their_end_are_marked() {
+        let reason = |phase: &str| {
+            let pod = rkube_machinery::object! { "status": rkube_machinery::object! { "phase": phase } };
+            completed(&pod).map(|condition| condition.reason)
+        };
+        assert_eq!(reason("Running"), None);
+        assert_eq!(reason("Succeeded"), Some("Succeeded"));
+        assert_eq!(reason("Failed"), Some("Failed"));
     }
 
     #[test]

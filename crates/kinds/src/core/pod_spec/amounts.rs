@@ -43,8 +43,25 @@ pub(crate) fn divides(resource: &str, amount: &Value) -> bool {
     bytes > 0 && size.milli_value() % 1000 == 0 && of(amount).value() % bytes == 0
 }
 
-/// Whether the amount is a whole number.
+/// Whether the amount is a whole number. What does not fit into 64 bits of thousandths counts as one.
 pub(crate) fn is_whole(amount: &Value) -> bool {
     let text = amount.as_str();
-    text.bytes().all(|byte| byte.is_ascii_digit()) || of(amount).milli_value() % 1000 == 0
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return true;
+    }
+    let thousandths = of(amount).milli_value();
+    matches!(thousandths, i64::MAX | i64::MIN) || thousandths % 1000 == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_amounts() {
+        let table = [("1", true), ("1500m", false), ("2000m", true), ("1e30", true), ("1Ki", true), ("0.5", false)];
+        for (text, want) in table {
+            assert_eq!(is_whole(&Value::from(text)), want, "{text}");
+        }
+    }
 }

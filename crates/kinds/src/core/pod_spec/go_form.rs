@@ -33,6 +33,8 @@ enum Shape {
     Quantity,
     Port,
     Plain,
+    /// Anything; what is empty is not absent.
+    Raw,
     Inline,
     Struct(&'static str),
     Pointer(Box<Shape>),
@@ -120,7 +122,8 @@ impl Table {
         for field in fields {
             let value = value.get(&field.name);
             if matches!(field.shape, Shape::Inline) {
-                entries.extend(value.as_map().iter().map(|(key, value)| (key.clone(), value.clone())));
+                let inner = without_empties(value);
+                entries.extend(inner.as_map().iter().map(|(key, value)| (key.clone(), value.clone())));
             } else {
                 entries.push((Text::new_static(field.go_name), self.form(&field.shape, value)));
             }
@@ -135,7 +138,8 @@ impl Table {
             Shape::Bool => Value::Bool(value.as_bool().unwrap_or(false)),
             Shape::Quantity if value.is_null() => Value::from("0"),
             Shape::Port if value.is_null() => Value::Int(0),
-            Shape::Quantity | Shape::Port | Shape::Plain | Shape::Inline => value.clone(),
+            Shape::Plain => without_empties(value),
+            Shape::Quantity | Shape::Port | Shape::Raw | Shape::Inline => value.clone(),
             Shape::Struct(name) => self.struct_form(name, value),
             Shape::Pointer(_) | Shape::List(_) | Shape::Map(_) if value.is_null() => Value::Null,
             Shape::Pointer(inner) => self.form(inner, value),
@@ -159,6 +163,7 @@ impl Table {
             Shape::Bool => left.as_bool().unwrap_or(false) == right.as_bool().unwrap_or(false),
             Shape::Quantity => left == right || amounts::of(left) == amounts::of(right),
             Shape::Port | Shape::Plain | Shape::Inline => same_plain(left, right),
+            Shape::Raw => left == right,
             Shape::Struct(name) => self.same_struct(name, left, right),
             Shape::Pointer(inner) => match (left.is_null(), right.is_null()) {
                 (false, false) => self.same(inner, left, right),
@@ -174,6 +179,19 @@ impl Table {
                     && left.iter().all(|(key, left)| right.get(key).is_some_and(|right| self.same(inner, left, right)))
             }
         }
+    }
+}
+
+/// The value but for its empty lists and maps: Go leaves those out of types that are the API's own.
+pub(crate) fn without_empties(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let entries = map.iter().map(|(key, item)| (key.clone(), without_empties(item)));
+            let full = |item: &Value| !matches!(item, Value::Object(_) | Value::Array(_)) || !item.is_empty();
+            Value::Object(Map::in_order(entries.filter(|(_, item)| full(item)).collect()))
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_empties).collect()),
+        other => other.clone(),
     }
 }
 
@@ -225,6 +243,7 @@ impl Shape {
             "quantity" => Shape::Quantity,
             "port" => Shape::Port,
             "plain" => Shape::Plain,
+            "raw" => Shape::Raw,
             "inline" => Shape::Inline,
             name => Shape::Struct(name),
         }
@@ -316,6 +335,13 @@ mod tests {
             r#"{"Name":"a\u003cb","HostPort":0,"ContainerPort":1,"Protocol":"","HostIP":""}"#
         );
         assert_eq!(go_json_indented("PodSchedulingGate", &value), "{\n \"Name\": \"a\\u003cb\"\n}");
+    }
+
+    #[test]
+    fn selectors_are_shown_without_what_is_empty() {
+        let selector = object! { "matchLabels": Value::object(), "matchExpressions": Value::Array(Vec::new()) };
+        let term = object! { "labelSelector": selector, "topologyKey": "" };
+        assert!(go_json("PodAffinityTerm", &term).starts_with(r#"{"LabelSelector":{},"Namespaces":null,"#));
     }
 
     #[test]

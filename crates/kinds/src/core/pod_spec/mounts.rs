@@ -67,7 +67,7 @@ fn validate_recursive_read_only(path: Path<'_>, mount: &Value, errors: &mut Erro
     if !mount.bool("readOnly") {
         errors.forbidden(path, "may only be specified when readOnly is true");
     }
-    if !matches!(mount.str("mountPropagation"), "" | "None") {
+    if mount.has("mountPropagation") && mount.str("mountPropagation") != "None" {
         errors.forbidden(path, "may only be specified when mountPropagation is None or not specified");
     }
 }

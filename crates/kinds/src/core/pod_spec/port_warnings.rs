@@ -8,6 +8,11 @@ use rkube_machinery::field::{Path, quote};
 use super::checks::visit_containers;
 
 pub(super) fn warn(path: Path<'_>, spec: &Value, out: &mut Vec<String>) {
+    let mut count = 0;
+    visit_containers(spec, path, |container, _| count += container.list("ports").len());
+    if count == 0 {
+        return;
+    }
     let mut all: Vec<(String, &Value)> = Vec::new();
     let mut same: BTreeMap<(i64, &str), Vec<usize>> = BTreeMap::new();
     visit_containers(spec, path, |container, path| {
@@ -25,7 +30,9 @@ pub(super) fn warn(path: Path<'_>, spec: &Value, out: &mut Vec<String>) {
                 }
             }
             alike.push(all.len());
-            all.push((here.to_string(), port));
+            if count > 1 {
+                all.push((here.to_string(), port));
+            }
         }
     });
     let mut first: BTreeMap<&str, &str> = BTreeMap::new();

@@ -1,6 +1,8 @@
 //! Secret: keys and bytes that not everybody should see. Clients may write texts in `stringData`; what is kept is
 //! `data`.
 
+mod key_pair;
+
 use rkube_machinery::decode::base64;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, json};
@@ -77,12 +79,8 @@ impl Rules for SecretRules {
         if object.str("type") != "kubernetes.io/tls" {
             return Vec::new();
         }
-        let input = [("tls.crt", "certificate"), ("tls.key", "key")];
-        let missing = input.into_iter().find(|(key, _)| {
-            let bytes = base64::decode(object.map("data").str(key).as_bytes()).unwrap_or_default();
-            !has_pem_block(&bytes)
-        });
-        missing.map(|(_, what)| format!("tls: failed to find any PEM data in {what} input")).into_iter().collect()
+        let bytes = |key: &str| base64::decode(object.map("data").str(key).as_bytes()).unwrap_or_default();
+        key_pair::problem(&bytes("tls.crt"), &bytes("tls.key")).into_iter().collect()
     }
 
     fn repeats_meta(&self, _part: Part) -> Repeat {
@@ -140,11 +138,6 @@ fn validate_json(key: &str, value: Option<&Value>, errors: &mut Errors) {
     };
     let message = format!("json: cannot unmarshal {wrong} into Go value of type map[string]interface {{}}");
     errors.invalid(DATA.key(key), REDACTED, message);
-}
-
-fn has_pem_block(bytes: &[u8]) -> bool {
-    let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
-    has(b"-----BEGIN ") && has(b"-----END ")
 }
 
 fn keys(object: &Value, _now: i64) -> Value {

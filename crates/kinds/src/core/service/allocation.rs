@@ -1,8 +1,8 @@
 //! Which addresses and node ports a write of a service takes and gives back.
 //!
-//! [`begin_create`] and [`begin_update`] fill in what follows from the request alone and plan the rest;
-//! [`Plan::carry_out`] takes from the [`Pools`] and writes into the service. What was taken goes back with
-//! [`Pools::release`] if the write fails; what the plan releases goes back once the write has succeeded.
+//! [`begin_create`] and [`begin_update`] fill in what follows from the request alone and plan the rest. Who carries the
+//! plan out takes what it wants, in its order, and writes it into the service. What was taken goes back if the write
+//! fails; what the plan releases goes back once the write has succeeded.
 
 use std::net::IpAddr;
 
@@ -11,20 +11,12 @@ use rkube_machinery::field::{Errors, quote};
 use rkube_machinery::names::address;
 
 use super::families::{self, Family};
-use super::pools::{Addresses, PoolError, Ports};
+use super::pools::PoolError;
 use super::{HEADLESS, SPEC, is_headless, needs_health_check, node_ports};
 use crate::fields::{carry, texts};
 
 /// What a dry run shows instead of a port that nobody asked for.
-const DRY_RUN_PORT: i64 = 32769;
-
-/// All that services share.
-#[derive(Clone, Debug)]
-pub struct Pools {
-    /// By family, first the one that services get by default.
-    pub addresses: Vec<Addresses>,
-    pub ports: Ports,
-}
+pub const DRY_RUN_PORT: i64 = 32769;
 
 /// Addresses and ports that are held by a service, or were just taken for one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,22 +27,24 @@ pub struct Claims {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    addresses: Vec<WantedAddress>,
-    ports: Vec<WantedPort>,
+    pub addresses: Vec<WantedAddress>,
+    pub ports: Vec<WantedPort>,
     pub release: Claims,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct WantedAddress {
+pub struct WantedAddress {
     /// The place in `clusterIPs`.
     index: usize,
-    family: Family,
-    address: Option<IpAddr>,
+    pub family: Family,
+    /// None: any.
+    pub address: Option<IpAddr>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct WantedPort {
-    port: Option<i64>,
+pub struct WantedPort {
+    /// None: any.
+    pub port: Option<i64>,
     place: Place,
 }
 
@@ -123,7 +117,7 @@ pub fn begin_update(service: &mut Value, old: &Value, families: &[Family]) -> Re
 }
 
 impl Claims {
-    /// What a stored service holds: to be released when it goes, to be taken when the cluster starts.
+    /// What a stored service holds: to be released when it goes.
     pub fn of(service: &Value) -> Claims {
         let spec = service.get("spec");
         let mut claims = Claims { addresses: Vec::new(), ports: node_ports(spec).collect() };
@@ -137,147 +131,79 @@ impl Claims {
     }
 }
 
-impl Pools {
-    pub fn families(&self) -> Vec<Family> {
-        self.addresses.iter().map(|pool| pool.range.family()).collect()
-    }
-
-    pub fn release(&mut self, claims: &Claims) {
-        for address in &claims.addresses {
-            self.addresses.iter_mut().for_each(|pool| pool.release(*address));
-        }
-        for port in &claims.ports {
-            self.ports.release(*port);
-        }
-    }
-
-    /// Marks what a stored service holds as taken; what does not fit the ranges or is held twice is passed over.
-    pub fn restore(&mut self, claims: &Claims) {
-        for address in &claims.addresses {
-            self.addresses.iter_mut().for_each(|pool| drop(pool.take(*address)));
-        }
-        for port in &claims.ports {
-            drop(self.ports.take(*port));
-        }
-    }
-}
-
-impl Plan {
-    /// Takes what the plan wants and writes it into the service. All or nothing: what was taken before an error is
-    /// given back. A dry run takes nothing and shows stand-ins.
-    pub fn carry_out(
-        &self,
-        service: &mut Value,
-        pools: &mut Pools,
-        random: &mut dyn FnMut() -> u64,
-        dry_run: bool,
-    ) -> Result<Claims, AllocationError> {
-        let name = service.get("metadata").str("name").to_owned();
+impl WantedAddress {
+    /// Writes the address that was taken into the service.
+    pub fn write(&self, service: &mut Value, address: IpAddr) {
         let spec = service.object_mut("spec");
-        let mut taking = Taking { pools, random, dry_run, taken: Claims::default() };
-        let done = taking.addresses(&self.addresses, &name, spec).and_then(|()| taking.ports(&self.ports, spec));
-        let taken = if dry_run { Claims::default() } else { taking.taken };
-        match done {
-            Ok(()) => Ok(taken),
-            Err(error) => {
-                pools.release(&taken);
-                Err(error)
-            }
+        self.make_room(spec);
+        if self.address.is_none() {
+            spec.array_mut("clusterIPs")[self.index] = address.to_string().into();
+        }
+        if self.index == 0 {
+            let first = spec.list("clusterIPs")[0].clone();
+            spec.set("clusterIP", first);
         }
     }
-}
 
-/// A plan being carried out.
-struct Taking<'a> {
-    pools: &'a mut Pools,
-    random: &'a mut dyn FnMut() -> u64,
-    dry_run: bool,
-    taken: Claims,
-}
-
-impl Taking<'_> {
-    fn addresses(&mut self, wanted: &[WantedAddress], name: &str, spec: &mut Value) -> Result<(), AllocationError> {
-        for want in wanted {
-            let list = spec.array_mut("clusterIPs");
-            if list.len() <= want.index {
-                list.push("".into());
-            }
-            let Some(pool) = self.pools.addresses.iter_mut().find(|pool| pool.range.family() == want.family) else {
-                continue;
-            };
-            let found = match (want.address, self.dry_run) {
-                (Some(address), true) => pool.range.check(address).map(|()| address),
-                (Some(address), false) => pool.take(address).map(|()| address),
-                (None, true) => Ok(pool.range.network()),
-                (None, false) => pool.take_any((self.random)()),
-            };
-            let address = found.map_err(|error| address_error(name, spec, want, &error))?;
-            self.taken.addresses.push(address);
-            if want.address.is_none() {
-                spec.array_mut("clusterIPs")[want.index] = address.to_string().into();
-            }
-            if want.index == 0 {
-                let first = spec.list("clusterIPs")[0].clone();
-                spec.set("clusterIP", first);
-            }
-        }
-        Ok(())
-    }
-
-    fn ports(&mut self, wanted: &[WantedPort], spec: &mut Value) -> Result<(), AllocationError> {
-        for want in wanted {
-            let found = match (want.port, self.dry_run) {
-                (Some(port), true) if self.pools.ports.has(port) || self.taken.ports.contains(&port) => {
-                    Err(PoolError::PortTaken)
-                }
-                (Some(port), true) => Ok(port),
-                (Some(port), false) => self.pools.ports.take(port).map(|()| port),
-                (None, true) => Ok(self.taken.ports.iter().max().map_or(DRY_RUN_PORT, |port| port + 1)),
-                (None, false) => self.pools.ports.take_any((self.random)()),
-            };
-            let port = found.map_err(|error| port_error(want, &error))?;
-            self.taken.ports.push(port);
-            match &want.place {
-                Place::HealthCheck => spec.set("healthCheckNodePort", port),
-                Place::Ports(indexes) => {
-                    let ports = spec.list_mut("ports").iter_mut().enumerate();
-                    let those = ports.filter(|(index, _)| indexes.contains(index));
-                    those.for_each(|(_, entry)| entry.set("nodePort", port));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-fn address_error(name: &str, spec: &Value, want: &WantedAddress, error: &PoolError) -> AllocationError {
-    let detail = match want.address {
-        Some(_) => format!("failed to allocate IP {}: {error}", spec.list("clusterIPs")[want.index].as_str()),
-        None => {
-            let name = quote(name);
+    /// Says why the address cannot be had.
+    pub fn refuse(&self, service: &mut Value, error: &PoolError) -> AllocationError {
+        if self.address.is_none() && *error == PoolError::Full {
+            let name = quote(service.get("metadata").str("name"));
             return AllocationError::Internal(format!("failed to allocate a serviceIP for Service {name}: {error}"));
         }
-    };
-    let mut errors = Errors::new();
-    errors.invalid(SPEC.child("clusterIPs"), spec.get("clusterIPs"), detail);
-    errors.into()
+        let spec = service.object_mut("spec");
+        self.make_room(spec);
+        let detail = match self.address {
+            Some(_) => {
+                let asked = spec.list("clusterIPs")[self.index].as_str();
+                format!("failed to allocate IP {asked}: {error}")
+            }
+            None => format!("failed to allocate IP: {error}"),
+        };
+        let mut errors = Errors::new();
+        errors.invalid(SPEC.child("clusterIPs"), spec.get("clusterIPs"), detail);
+        errors.into()
+    }
+
+    fn make_room(&self, spec: &mut Value) {
+        let list = spec.array_mut("clusterIPs");
+        if list.len() <= self.index {
+            list.push("".into());
+        }
+    }
 }
 
-fn port_error(want: &WantedPort, error: &PoolError) -> AllocationError {
-    match (&want.place, want.port) {
-        (Place::Ports(indexes), Some(port)) => {
-            let mut errors = Errors::new();
-            let path = SPEC.child("ports");
-            let path = path.index(indexes.first().copied().unwrap_or(0));
-            errors.invalid(path.child("nodePort"), port, error.to_string());
-            errors.into()
+impl WantedPort {
+    /// Writes the port that was taken into the service.
+    pub fn write(&self, service: &mut Value, port: i64) {
+        let spec = service.object_mut("spec");
+        match &self.place {
+            Place::HealthCheck => spec.set("healthCheckNodePort", port),
+            Place::Ports(indexes) => {
+                let ports = spec.list_mut("ports").iter_mut().enumerate();
+                let those = ports.filter(|(index, _)| indexes.contains(index));
+                those.for_each(|(_, entry)| entry.set("nodePort", port));
+            }
         }
-        (Place::Ports(_), None) => AllocationError::Internal(format!("failed to allocate a nodePort: {error}")),
-        (Place::HealthCheck, Some(port)) => {
-            AllocationError::Internal(format!("failed to allocate requested HealthCheck NodePort {port}: {error}"))
-        }
-        (Place::HealthCheck, None) => {
-            AllocationError::Internal(format!("failed to allocate a HealthCheck NodePort 0: {error}"))
+    }
+
+    /// Says why the port cannot be had.
+    pub fn refuse(&self, error: &PoolError) -> AllocationError {
+        match (&self.place, self.port) {
+            (Place::Ports(indexes), Some(port)) => {
+                let mut errors = Errors::new();
+                let path = SPEC.child("ports");
+                let path = path.index(indexes.first().copied().unwrap_or(0));
+                errors.invalid(path.child("nodePort"), port, error.to_string());
+                errors.into()
+            }
+            (Place::Ports(_), None) => AllocationError::Internal(format!("failed to allocate a nodePort: {error}")),
+            (Place::HealthCheck, Some(port)) => {
+                AllocationError::Internal(format!("failed to allocate requested HealthCheck NodePort {port}: {error}"))
+            }
+            (Place::HealthCheck, None) => {
+                AllocationError::Internal(format!("failed to allocate a HealthCheck NodePort 0: {error}"))
+            }
         }
     }
 }

@@ -3,7 +3,6 @@
 //! A pool has two bands: what clients ask for by number may be anywhere, what the cluster picks comes from the upper
 //! band while that has room. So a number from the lower band is unlikely to be taken when somebody asks for it.
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use rkube_machinery::names::address::Subnet;
@@ -14,6 +13,9 @@ use super::families::Family;
 pub enum PoolError {
     #[error("range is full")]
     Full,
+    /// The store would not take it.
+    #[error("{0}")]
+    Failed(String),
     #[error("provided IP is already allocated")]
     AddressTaken,
     #[error("the provided network does not match the current range")]
@@ -84,94 +86,47 @@ impl IpRange {
         Err(PoolError::AddressOutside { address, range: self.subnet })
     }
 
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.subnet.contains(address)
+    }
+
     /// A free address, looked for from a random place on: first in the upper band, then in the lower one.
-    pub fn pick(&self, used: &BTreeSet<IpAddr>, random: u64) -> Option<IpAddr> {
-        let free = |position: u64| !used.contains(&self.address(position));
-        pick(self.size, self.offset, random, free).map(|position| self.address(position))
-    }
-}
-
-/// Service addresses in one family.
-#[derive(Clone, Debug)]
-pub struct Addresses {
-    pub range: IpRange,
-    used: BTreeSet<IpAddr>,
-}
-
-impl Addresses {
-    pub fn new(range: IpRange) -> Addresses {
-        Addresses { range, used: BTreeSet::new() }
-    }
-
-    /// Takes this address.
-    pub fn take(&mut self, address: IpAddr) -> Result<(), PoolError> {
-        if !self.range.subnet.contains(address) {
-            return Err(PoolError::WrongNetwork);
-        }
-        self.range.check(address)?;
-        if self.used.insert(address) { Ok(()) } else { Err(PoolError::AddressTaken) }
-    }
-
-    /// Takes any address.
-    pub fn take_any(&mut self, random: u64) -> Result<IpAddr, PoolError> {
-        let address = self.range.pick(&self.used, random).ok_or(PoolError::Full)?;
-        self.used.insert(address);
-        Ok(address)
-    }
-
-    pub fn release(&mut self, address: IpAddr) {
-        self.used.remove(&address);
-    }
-
-    pub fn has(&self, address: IpAddr) -> bool {
-        self.used.contains(&address)
+    pub fn pick(&self, random: u64, free: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
+        let position = pick(self.size, self.offset, random, |position| free(self.address(position)));
+        position.map(|position| self.address(position))
     }
 }
 
 /// Ports that are open on every node.
-#[derive(Clone, Debug)]
-pub struct Ports {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
     first: u16,
     last: u16,
-    used: BTreeSet<u16>,
 }
 
-impl Default for Ports {
-    fn default() -> Self {
-        Ports::new(30000, 32767)
-    }
-}
-
-impl Ports {
-    pub fn new(first: u16, last: u16) -> Ports {
-        Ports { first, last: last.max(first), used: BTreeSet::new() }
+impl PortRange {
+    pub fn new(first: u16, last: u16) -> PortRange {
+        PortRange { first, last: last.max(first) }
     }
 
-    pub fn take(&mut self, port: i64) -> Result<(), PoolError> {
-        let Some(port) = u16::try_from(port).ok().filter(|port| (self.first..=self.last).contains(port)) else {
-            return Err(PoolError::PortOutside { first: self.first, last: self.last });
-        };
-        if self.used.insert(port) { Ok(()) } else { Err(PoolError::PortTaken) }
+    /// Whether the port is one that a service may have.
+    pub fn check(&self, port: i64) -> Result<u16, PoolError> {
+        let inside = u16::try_from(port).ok().filter(|port| (self.first..=self.last).contains(port));
+        inside.ok_or(PoolError::PortOutside { first: self.first, last: self.last })
     }
 
-    pub fn take_any(&mut self, random: u64) -> Result<i64, PoolError> {
+    /// A free port, looked for from a random place on: first in the upper band, then in the lower one.
+    pub fn pick(&self, random: u64, free: impl Fn(u16) -> bool) -> Option<u16> {
         let size = u64::from(self.last - self.first) + 1;
         let offset = if size <= 16 { 0 } else { (size / 32).clamp(16, 128) };
         let at = |position: u64| self.first + u16::try_from(position).unwrap_or(0);
-        let position = pick(size, offset, random, |position| !self.used.contains(&at(position)));
-        let port = position.map(at).ok_or(PoolError::Full)?;
-        self.used.insert(port);
-        Ok(i64::from(port))
+        pick(size, offset, random, |position| free(at(position))).map(at)
     }
+}
 
-    pub fn release(&mut self, port: i64) {
-        if let Ok(port) = u16::try_from(port) {
-            self.used.remove(&port);
-        }
-    }
-
-    pub fn has(&self, port: i64) -> bool {
-        u16::try_from(port).is_ok_and(|port| self.used.contains(&port))
+impl std::fmt::Display for PortRange {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}-{}", self.first, self.last)
     }
 }
 
@@ -194,57 +149,57 @@ fn to_number(address: IpAddr) -> u128 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
-    fn addresses(subnet: &str) -> Addresses {
-        Addresses::new(IpRange::new(Subnet::parse_sloppy(subnet).unwrap()))
+    fn range(subnet: &str) -> IpRange {
+        IpRange::new(Subnet::parse_sloppy(subnet).unwrap())
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
     }
 
     #[test]
     fn picked_addresses_come_from_the_upper_band_first() {
-        let mut pool = addresses("10.0.0.0/24");
-        assert_eq!(pool.range.first(), "10.0.0.1".parse::<IpAddr>().unwrap());
+        let range = range("10.0.0.0/24");
+        assert_eq!(range.first(), ip("10.0.0.1"));
+        let mut used = BTreeSet::new();
+        let mut take = |random: u64| {
+            let picked = range.pick(random, |address| !used.contains(&address))?;
+            used.insert(picked);
+            Some(picked)
+        };
         // Of 254 addresses, 16 are in the lower band.
-        let picked: Vec<IpAddr> = (0..238).map(|number| pool.take_any(number * 7919).unwrap()).collect();
-        assert!(picked.iter().all(|address| *address >= "10.0.0.17".parse::<IpAddr>().unwrap()));
-        assert!(picked.contains(&"10.0.0.254".parse().unwrap()));
+        let picked: Vec<IpAddr> = (0..238).map(|number| take(number * 7919).unwrap()).collect();
+        assert!(picked.iter().all(|address| *address >= ip("10.0.0.17")));
+        assert!(picked.contains(&ip("10.0.0.254")));
         for number in 0..16 {
-            assert!(pool.take_any(number).unwrap() < "10.0.0.17".parse::<IpAddr>().unwrap());
+            assert!(take(number).unwrap() < ip("10.0.0.17"));
         }
-        assert_eq!(pool.take_any(3), Err(PoolError::Full));
-        pool.release("10.0.0.9".parse().unwrap());
-        assert_eq!(pool.take_any(3), Ok("10.0.0.9".parse().unwrap()));
+        assert_eq!(take(3), None);
     }
 
     #[test]
     fn addresses_that_cannot_be_had() {
-        let mut pool = addresses("10.0.0.0/24");
-        let take = |pool: &mut Addresses, address: &str| pool.take(address.parse().unwrap()).map_err(|e| e.to_string());
-        assert_eq!(take(&mut pool, "10.0.0.5"), Ok(()));
-        assert_eq!(take(&mut pool, "10.0.0.5"), Err("provided IP is already allocated".to_owned()));
-        assert_eq!(
-            take(&mut pool, "10.0.0.255"),
-            Err("the provided IP (10.0.0.255) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
-                .to_owned())
-        );
-        assert_eq!(
-            take(&mut pool, "10.0.1.5"),
-            Err("the provided network does not match the current range".to_owned())
-        );
-        assert!(addresses("fd00::/108").take_any(u64::MAX).is_ok());
-        assert_eq!(addresses("10.0.0.0/32").take_any(1), Err(PoolError::Full));
+        let outside = range("10.0.0.0/24").check(ip("10.0.0.255")).unwrap_err().to_string();
+        let expected = "the provided IP (10.0.0.255) is not in the valid range. The range of valid IPs is 10.0.0.0/24";
+        assert_eq!(outside, expected);
+        assert!(range("10.0.0.0/24").check(ip("10.0.0.5")).is_ok());
+        assert!(range("fd00::/108").pick(u64::MAX, |_| true).is_some());
+        assert_eq!(range("10.0.0.0/32").pick(1, |_| true), None);
     }
 
     #[test]
     fn ports_have_bands_too() {
-        let mut ports = Ports::default();
+        let ports = PortRange::new(30000, 32767);
         for number in 0..500 {
-            assert!(ports.take_any(number * 104_729).unwrap() >= 30086);
+            assert!(ports.pick(number * 104_729, |_| true).unwrap() >= 30086);
         }
-        assert_eq!(ports.take(30080), Ok(()));
-        assert_eq!(ports.take(30080).unwrap_err().to_string(), "provided port is already allocated");
+        assert_eq!(ports.check(30080), Ok(30080));
         assert_eq!(
-            ports.take(80).unwrap_err().to_string(),
+            ports.check(80).unwrap_err().to_string(),
             "provided port is not in the valid range. The range of valid ports is 30000-32767"
         );
     }

@@ -8,6 +8,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::{self, address};
 
 use crate::columns::{AGE, NAME};
+use crate::core::pod_spec::go_form::same_plain;
 use crate::fields::texts;
 use crate::kind::{Column, Kind, Part, Repeat, Rules};
 use crate::meta;
@@ -61,13 +62,13 @@ impl Rules for EndpointSliceRules {
         let labels = |slice: &Value| slice.at(&["metadata", "labels"]).clone();
         let mut changed = !meta::same(&labels(slice), &labels(old));
         let has_topology = slice.list("endpoints").iter().any(|endpoint| endpoint.has("deprecatedTopology"));
-        if has_topology && slice.list("endpoints") != old.list("endpoints") {
+        if has_topology && !same_plain(slice.get("endpoints"), old.get("endpoints")) {
             drop_topology(slice, old.list("endpoints"));
             changed = true;
         }
         if changed {
             let generation = old.get("metadata").int("generation");
-            slice.object_mut("metadata").set("generation", generation + 1);
+            slice.object_mut("metadata").set("generation", generation.wrapping_add(1));
         }
     }
 
@@ -116,6 +117,26 @@ fn drop_topology(slice: &mut Value, old: &[Value]) {
         let known = !node.is_empty() && old.iter().any(|old| old.get("deprecatedTopology").str(HOSTNAME) == node);
         if known && !endpoint.has("nodeName") && names::dns1123_subdomain(node).is_empty() {
             endpoint.set("nodeName", node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rkube_machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn a_topology_counts_only_if_it_says_something() {
+        let slice = |endpoint: Value| object! { "metadata": object! { "generation": 1 }, "endpoints": vec![endpoint] };
+        let address = || -> Value { vec!["10.1.2.3".into()].into() };
+        let old = slice(object! { "addresses": address() });
+        let table = [(Value::object(), 1), (object! { "a": "b" }, 2)];
+        for (topology, want) in table {
+            let mut new = slice(object! { "addresses": address(), "deprecatedTopology": topology });
+            EndpointSliceRules.prepare_update(Part::Main, &mut new, &old);
+            assert_eq!(new.get("metadata").int("generation"), want);
         }
     }
 }

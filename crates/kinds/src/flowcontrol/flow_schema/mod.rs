@@ -4,11 +4,10 @@ mod fixed;
 mod validate;
 
 use rkube_machinery::Value;
-use rkube_machinery::field::Errors;
 
-use super::{GROUP, prepare_update, reset_fields, validate_status};
+use super::{FlowControlRules, GROUP};
 use crate::columns::{AGE, NAME, NONE};
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope, Subresource};
+use crate::kind::{Column, Kind, Scope, Subresource};
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -39,50 +38,14 @@ pub static KIND: Kind = Kind {
         AGE,
         Column::text("MissingPL", "references a broken or non-existent PriorityLevelConfiguration", dangling),
     ],
-    rules: &FlowSchemaRules,
+    rules: &FlowControlRules { default_spec, validate: validate::schema },
     ..Kind::DEFAULTS
 };
 
 const DEFAULT_PRECEDENCE: i64 = 1000;
 
-struct FlowSchemaRules;
-
-impl Rules for FlowSchemaRules {
-    fn default(&self, schema: &mut Value) {
-        schema.object_mut("spec").set_default("matchingPrecedence", DEFAULT_PRECEDENCE);
-    }
-
-    fn prepare_create(&self, schema: &mut Value) {
-        schema.remove("status");
-    }
-
-    fn validate_create(&self, schema: &Value, errors: &mut Errors) {
-        validate::schema(schema, errors);
-        validate_status(schema, errors);
-    }
-
-    fn prepare_update(&self, part: Part, schema: &mut Value, old: &Value) {
-        prepare_update(part, schema, old);
-    }
-
-    fn validate_update(&self, part: Part, schema: &Value, _old: &Value, errors: &mut Errors) {
-        if part == Part::Main {
-            validate::schema(schema, errors);
-        }
-        validate_status(schema, errors);
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Main { Repeat::New } else { Repeat::Nothing }
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        reset_fields(part)
-    }
+fn default_spec(spec: &mut Value) {
+    spec.set_default("matchingPrecedence", DEFAULT_PRECEDENCE);
 }
 
 fn distinguisher(schema: &Value, _now: i64) -> Value {

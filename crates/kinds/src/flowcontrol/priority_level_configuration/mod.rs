@@ -3,11 +3,10 @@
 mod validate;
 
 use rkube_machinery::Value;
-use rkube_machinery::field::Errors;
 
-use super::{GROUP, prepare_update, reset_fields, validate_status};
+use super::{FlowControlRules, GROUP};
 use crate::columns::{AGE, NAME, NONE};
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope, Subresource};
+use crate::kind::{Column, Kind, Scope, Subresource};
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -41,63 +40,26 @@ pub static KIND: Kind = Kind {
         ),
         AGE,
     ],
-    rules: &PriorityLevelRules,
+    rules: &FlowControlRules { default_spec, validate: validate::level },
     ..Kind::DEFAULTS
 };
 
 const DEFAULT_SHARES: i64 = 30;
 const DEFAULT_QUEUING: [(&str, i64); 3] = [("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)];
 
-struct PriorityLevelRules;
-
-impl Rules for PriorityLevelRules {
-    fn default(&self, level: &mut Value) {
-        let Some(spec) = level.find_mut("spec") else { return };
-        if let Some(limited) = spec.find_mut("limited") {
-            limited.set_if_absent("nominalConcurrencyShares", DEFAULT_SHARES);
-            limited.set_if_absent("lendablePercent", 0);
-            if let Some(queuing) = limited.find_mut("limitResponse").and_then(|answer| answer.find_mut("queuing")) {
-                for (field, value) in DEFAULT_QUEUING {
-                    queuing.set_default(field, value);
-                }
+fn default_spec(spec: &mut Value) {
+    if let Some(limited) = spec.find_mut("limited") {
+        limited.set_if_absent("nominalConcurrencyShares", DEFAULT_SHARES);
+        limited.set_if_absent("lendablePercent", 0);
+        if let Some(queuing) = limited.find_mut("limitResponse").and_then(|answer| answer.find_mut("queuing")) {
+            for (field, value) in DEFAULT_QUEUING {
+                queuing.set_default(field, value);
             }
         }
-        if let Some(exempt) = spec.find_mut("exempt") {
-            exempt.set_if_absent("nominalConcurrencyShares", 0);
-            exempt.set_if_absent("lendablePercent", 0);
-        }
     }
-
-    fn prepare_create(&self, level: &mut Value) {
-        level.remove("status");
-    }
-
-    fn validate_create(&self, level: &Value, errors: &mut Errors) {
-        validate::level(level, errors);
-        validate_status(level, errors);
-    }
-
-    fn prepare_update(&self, part: Part, level: &mut Value, old: &Value) {
-        prepare_update(part, level, old);
-    }
-
-    fn validate_update(&self, part: Part, level: &Value, _old: &Value, errors: &mut Errors) {
-        if part == Part::Main {
-            validate::level(level, errors);
-        }
-        validate_status(level, errors);
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Main { Repeat::New } else { Repeat::Nothing }
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        reset_fields(part)
+    if let Some(exempt) = spec.find_mut("exempt") {
+        exempt.set_if_absent("nominalConcurrencyShares", 0);
+        exempt.set_if_absent("lendablePercent", 0);
     }
 }
 

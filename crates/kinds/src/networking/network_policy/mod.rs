@@ -56,6 +56,14 @@ impl Rules for NetworkPolicyRules {
         validate::spec(policy.get("spec"), None, errors);
     }
 
+    /// An empty list is a change from an absent one here, though nothing of it is stored.
+    fn prepare_update(&self, _part: Part, policy: &mut Value, old: &Value) {
+        if policy.get("spec") != old.get("spec") {
+            let generation = old.get("metadata").int("generation");
+            policy.object_mut("metadata").set("generation", generation.wrapping_add(1));
+        }
+    }
+
     fn validate_update(&self, _part: Part, policy: &Value, old: &Value, errors: &mut Errors) {
         validate::spec(policy.get("spec"), Some(old.get("spec")), errors);
     }
@@ -102,5 +110,27 @@ fn pod_selector(policy: &Value, _now: i64) -> Value {
         Ok(selector) if selector.is_everything() => NONE.into(),
         Ok(selector) => selector.to_string().into(),
         Err(_) => "<error>".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rkube_machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn empty_lists_count_as_changes() {
+        let policy = |spec: Value| object! { "metadata": object! { "generation": 3 }, "spec": spec };
+        let old = policy(object! { "podSelector": Value::object() });
+        let table = [
+            (object! { "podSelector": Value::object() }, 3),
+            (object! { "podSelector": Value::object(), "ingress": Value::Array(Vec::new()) }, 4),
+        ];
+        for (spec, want) in table {
+            let mut new = policy(spec);
+            NetworkPolicyRules.prepare_update(Part::Main, &mut new, &old);
+            assert_eq!(new.get("metadata").int("generation"), want);
+        }
     }
 }

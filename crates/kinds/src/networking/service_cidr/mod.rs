@@ -6,7 +6,7 @@ use rkube_machinery::{Value, object};
 
 use super::{FROM_BETA, GROUP};
 use crate::columns::{AGE, NAME};
-use crate::fields::{carry, carry_metadata_but_managed_fields, texts};
+use crate::fields::{carry, carry_metadata, texts};
 use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
 
 pub static KIND: Kind = STABLE;
@@ -71,7 +71,7 @@ impl Rules for ServiceCidrRules {
     fn prepare_update(&self, part: Part, range: &mut Value, old: &Value) {
         if part == Part::Status {
             carry(range, old, "spec");
-            carry_metadata_but_managed_fields(range, old);
+            carry_metadata(range, old);
         } else {
             carry(range, old, "status");
         }
@@ -111,4 +111,23 @@ fn is_ipv6(cidr: &str) -> Option<bool> {
 
 fn cidrs(range: &Value, _now: i64) -> Value {
     texts(range.get("spec"), "cidrs").collect::<Vec<_>>().join(",").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_leaves_the_rest_alone() {
+        let old = object! {
+            "metadata": object! { "name": "a", "uid": "1", "labels": object! { "a": "b" } },
+            "spec": object! { "cidrs": vec!["10.0.0.0/24".into()] },
+        };
+        let mut new = object! { "metadata": object! { "name": "a", "uid": "2" }, "status": Value::object() };
+        ServiceCidrRules.prepare_update(Part::Status, &mut new, &old);
+        assert_eq!(new.get("spec"), old.get("spec"));
+        assert_eq!(new.at(&["metadata", "labels"]), old.at(&["metadata", "labels"]));
+        // A wrong identity is to be refused, not mended.
+        assert_eq!(new.get("metadata").str("uid"), "2");
+    }
 }

@@ -4,7 +4,7 @@ use rkube_machinery::field::{BadValue, Errors, Path};
 use rkube_machinery::{Value, json, names, object};
 
 use crate::columns::{AGE, NAME};
-use crate::fields::carry;
+use crate::fields::{carry, shown_selector};
 use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Subresource};
 use crate::meta;
 
@@ -122,8 +122,8 @@ fn strip_old_key(selector: &mut Value) {
 fn validate_spec(spec: &Value, lenient: bool, errors: &mut Errors) {
     if BOUNDS.iter().all(|field| spec.has(field)) {
         let shown = object! {
-            "MinAvailable": spec.get("minAvailable").clone(), "MaxUnavailable": spec.get("maxUnavailable").clone(),
-            "Selector": spec.get("selector").clone(),
+            "MinAvailable": spec.get("minAvailable").clone(), "Selector": shown_selector(spec.get("selector")),
+            "MaxUnavailable": spec.get("maxUnavailable").clone(),
             "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy").clone(),
         };
         errors.invalid(
@@ -226,12 +226,13 @@ mod tests {
 
     #[test]
     fn both_bounds_show_the_whole_spec() {
-        let spec = object! { "minAvailable": 1, "maxUnavailable": "5%" };
+        let selector = object! { "matchLabels": Value::object() };
+        let spec = object! { "minAvailable": 1, "maxUnavailable": "5%", "selector": selector };
         let mut errors = Errors::new();
         validate_spec(&spec, false, &mut errors);
         assert_eq!(
             errors.summary(),
-            "spec: Invalid value: {\"MinAvailable\":1,\"MaxUnavailable\":\"5%\",\"Selector\":null,\
+            "spec: Invalid value: {\"MinAvailable\":1,\"Selector\":{},\"MaxUnavailable\":\"5%\",\
              \"UnhealthyPodEvictionPolicy\":null}: minAvailable and maxUnavailable cannot be both set"
         );
     }

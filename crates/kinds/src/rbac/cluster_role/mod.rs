@@ -5,9 +5,9 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::selector::labels::Selector;
 
-use super::{GROUP, policy_rule};
+use super::{GROUP, RbacRules, policy_rule};
 use crate::columns::{CREATED_AT, NAME};
-use crate::kind::{Kind, NameRule, Part, Repeat, Rules, Scope};
+use crate::kind::{Kind, Scope};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -19,40 +19,15 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.rbac.v1.ClusterRole",
     storage_prefix: "clusterroles",
     columns: &[NAME, CREATED_AT],
-    rules: &ClusterRoleRules,
+    rules: &RbacRules { default: |_| {}, validate, change: |_, _, _| {} },
     ..Kind::DEFAULTS
 };
 
 const AGGREGATION: Path<'static> = Path::new("aggregationRule");
 
-struct ClusterRoleRules;
-
-impl Rules for ClusterRoleRules {
-    fn validate_create(&self, role: &Value, errors: &mut Errors) {
-        policy_rule::validate_all(role, false, errors);
-        validate_aggregation(role, false, errors);
-    }
-
-    fn validate_update(&self, _part: Part, role: &Value, old: &Value, errors: &mut Errors) {
-        policy_rule::validate_all(role, false, errors);
-        validate_aggregation(role, has_wrong_selector(old), errors);
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::WholeAround
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
-    fn create_on_update(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
+fn validate(role: &Value, old: Option<&Value>, errors: &mut Errors) {
+    policy_rule::validate_all(role, false, errors);
+    validate_aggregation(role, old.is_some_and(has_wrong_selector), errors);
 }
 
 fn validate_aggregation(role: &Value, lenient: bool, errors: &mut Errors) {

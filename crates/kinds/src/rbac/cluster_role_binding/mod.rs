@@ -1,7 +1,6 @@
 //! ClusterRoleBinding: gives subjects a role everywhere.
 
-use super::GROUP;
-use super::binding::{self, BindingRules};
+use super::{GROUP, RbacRules, binding};
 use crate::columns::{AGE, NAME};
 use crate::kind::{Column, Kind, Scope};
 
@@ -15,12 +14,21 @@ pub static KIND: Kind = Kind {
     storage_prefix: "clusterrolebindings",
     columns: &[
         NAME,
-        Column::text("Role", "doc:io.k8s.api.rbac.v1.ClusterRoleBinding roleRef", binding::role),
+        Column::text(
+            "Role",
+            "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the \
+             Authorizer must return an error.",
+            binding::role,
+        ),
         AGE,
         Column::wide("Users", "Users in the clusterRoleBinding", binding::users),
         Column::wide("Groups", "Groups in the clusterRoleBinding", binding::groups),
         Column::wide("ServiceAccounts", "ServiceAccounts in the clusterRoleBinding", binding::service_accounts),
     ],
-    rules: &BindingRules { namespaced: false, roles: &["ClusterRole"] },
+    rules: &RbacRules {
+        default: binding::default,
+        validate: |object, _, errors| binding::validate(object, false, &["ClusterRole"], errors),
+        change: binding::validate_change,
+    },
     ..Kind::DEFAULTS
 };

@@ -1,11 +1,8 @@
 //! Role: what its holders may do in one namespace.
 
-use rkube_machinery::Value;
-use rkube_machinery::field::Errors;
-
-use super::{GROUP, policy_rule};
+use super::{GROUP, RbacRules, policy_rule};
 use crate::columns::{CREATED_AT, NAME};
-use crate::kind::{Kind, NameRule, Part, Repeat, Rules};
+use crate::kind::Kind;
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -15,34 +12,10 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.rbac.v1.Role",
     storage_prefix: "roles",
     columns: &[NAME, CREATED_AT],
-    rules: &RoleRules,
+    rules: &RbacRules {
+        default: |_| {},
+        validate: |role, _, errors| policy_rule::validate_all(role, true, errors),
+        change: |_, _, _| {},
+    },
     ..Kind::DEFAULTS
 };
-
-struct RoleRules;
-
-impl Rules for RoleRules {
-    fn validate_create(&self, role: &Value, errors: &mut Errors) {
-        policy_rule::validate_all(role, true, errors);
-    }
-
-    fn validate_update(&self, _part: Part, role: &Value, _old: &Value, errors: &mut Errors) {
-        policy_rule::validate_all(role, true, errors);
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::WholeAround
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
-    fn create_on_update(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
-}

@@ -1,7 +1,6 @@
 //! RoleBinding: gives subjects a role in one namespace.
 
-use super::GROUP;
-use super::binding::{self, BindingRules};
+use super::{GROUP, RbacRules, binding};
 use crate::columns::{AGE, NAME};
 use crate::kind::{Column, Kind};
 
@@ -14,12 +13,21 @@ pub static KIND: Kind = Kind {
     storage_prefix: "rolebindings",
     columns: &[
         NAME,
-        Column::text("Role", "doc:io.k8s.api.rbac.v1.RoleBinding roleRef", binding::role),
+        Column::text(
+            "Role",
+            "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the \
+             RoleRef cannot be resolved, the Authorizer must return an error.",
+            binding::role,
+        ),
         AGE,
         Column::wide("Users", "Users in the roleBinding", binding::users),
         Column::wide("Groups", "Groups in the roleBinding", binding::groups),
         Column::wide("ServiceAccounts", "ServiceAccounts in the roleBinding", binding::service_accounts),
     ],
-    rules: &BindingRules { namespaced: true, roles: &["Role", "ClusterRole"] },
+    rules: &RbacRules {
+        default: binding::default,
+        validate: |object, _, errors| binding::validate(object, true, &["Role", "ClusterRole"], errors),
+        change: binding::validate_change,
+    },
     ..Kind::DEFAULTS
 };

@@ -4,12 +4,11 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use super::configuration::{self, CONFIGURATIONS_MAX};
-use super::conversion::renamed;
 use super::lists::slice;
 use super::{GROUP, selector};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::resources::is_extended;
-use crate::kind::{Conversion, Kind, NameRule, Part, Repeat, Rules, Scope};
+use crate::kind::{Kind, NameRule, Part, Repeat, Rules, Scope, renamed};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -28,24 +27,18 @@ pub static KIND: Kind = Kind {
 pub static BETA2: Kind = Kind {
     version: "v1beta2",
     type_name: "io.k8s.api.resource.v1beta2.DeviceClass",
+    deprecation: "resource.k8s.io/v1beta2 DeviceClass is deprecated in v1.36+, unavailable in v1.39+",
     off_by_default: true,
-    conversion: Some(Conversion {
-        group: GROUP,
-        to_stored: |class| renamed(class, "v1"),
-        from_stored: |class| renamed(class, "v1beta2"),
-    }),
+    conversion: Some(renamed!("resource.k8s.io", "v1beta2", stored as "v1")),
     ..KIND
 };
 
 pub static BETA1: Kind = Kind {
     version: "v1beta1",
     type_name: "io.k8s.api.resource.v1beta1.DeviceClass",
+    deprecation: "resource.k8s.io/v1beta1 DeviceClass is deprecated in v1.35+, unavailable in v1.38+",
     off_by_default: true,
-    conversion: Some(Conversion {
-        group: GROUP,
-        to_stored: |class| renamed(class, "v1"),
-        from_stored: |class| renamed(class, "v1beta1"),
-    }),
+    conversion: Some(renamed!("resource.k8s.io", "v1beta1", stored as "v1")),
     ..KIND
 };
 

@@ -3,13 +3,13 @@
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
-use super::conversion::renamed;
-use super::{GROUP, conditions, names, taints};
+use super::{GROUP, names, taints};
 use crate::columns::{AGE, NAME, since};
 use crate::core::pod_spec::checks::dns_label;
 use crate::core::pod_spec::validate_driver_name;
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Conversion, Kind, Part, Rules, Scope, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource, renamed};
+use crate::meta;
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -46,11 +46,8 @@ pub static KIND: Kind = Kind {
 pub static ALPHA: Kind = Kind {
     version: "v1alpha3",
     type_name: "io.k8s.api.resource.v1alpha3.DeviceTaintRule",
-    conversion: Some(Conversion {
-        group: GROUP,
-        to_stored: |rule| renamed(rule, "v1beta2"),
-        from_stored: |rule| renamed(rule, "v1alpha3"),
-    }),
+    deprecation: "resource.k8s.io/v1alpha3 DeviceTaintRule is deprecated in v1.36+, unavailable in v1.39+",
+    conversion: Some(renamed!("resource.k8s.io", "v1alpha3", stored as "v1beta2")),
     ..KIND
 };
 
@@ -90,7 +87,7 @@ impl Rules for TaintRuleRules {
             return validate(rule, Some(old), errors);
         }
         let list = rule.get("status").list("conditions");
-        conditions::validate(STATUS.child("conditions"), list, errors);
+        meta::validate_conditions(STATUS.child("conditions"), list, errors);
         if list.len() > CONDITIONS_MAX {
             errors.too_many(STATUS.child("conditions"), list.len(), CONDITIONS_MAX);
         }

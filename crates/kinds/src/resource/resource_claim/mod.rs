@@ -1,19 +1,18 @@
 //! ResourceClaim: devices that pods ask for, and those they got.
 //!
-//! Access for administrators depends on a label of the namespace, and who may write which part of the status on
-//! permissions of their own; neither can be told from the object, so neither is checked here.
+//! Who may write which part of the status depends on permissions of their own, which is not checked here.
 
 mod status;
 
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 
-use super::conversion::{claim_from_stored, claim_to_stored, renamed};
-use super::{GROUP, claim_spec, defaults};
+use super::conversion::{claim_from_stored, claim_to_stored};
+use super::{GROUP, admin, claim_spec, defaults};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::go_form;
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Conversion, Kind, NameRule, Part, Repeat, Rules, Subresource};
+use crate::kind::{Column, Conversion, Kind, NameRule, Part, Repeat, Rules, Subresource, renamed};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -36,18 +35,16 @@ pub static KIND: Kind = Kind {
 pub static BETA2: Kind = Kind {
     version: "v1beta2",
     type_name: "io.k8s.api.resource.v1beta2.ResourceClaim",
+    deprecation: "resource.k8s.io/v1beta2 ResourceClaim is deprecated in v1.36+, unavailable in v1.39+",
     off_by_default: true,
-    conversion: Some(Conversion {
-        group: GROUP,
-        to_stored: |claim| renamed(claim, "v1"),
-        from_stored: |claim| renamed(claim, "v1beta2"),
-    }),
+    conversion: Some(renamed!("resource.k8s.io", "v1beta2", stored as "v1")),
     ..KIND
 };
 
 pub static BETA1: Kind = Kind {
     version: "v1beta1",
     type_name: "io.k8s.api.resource.v1beta1.ResourceClaim",
+    deprecation: "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+",
     off_by_default: true,
     conversion: Some(Conversion { group: GROUP, to_stored: claim_to_stored, from_stored: claim_from_stored }),
     rules: &ClaimRules { default_spec: defaults::old_claim_spec },
@@ -63,6 +60,7 @@ struct ClaimRules {
 impl Rules for ClaimRules {
     fn default(&self, claim: &mut Value) {
         (self.default_spec)(claim.object_mut("spec"));
+        defaults::claim_status(claim);
     }
 
     fn prepare_create(&self, claim: &mut Value) {
@@ -71,6 +69,24 @@ impl Rules for ClaimRules {
 
     fn validate_create(&self, claim: &Value, errors: &mut Errors) {
         claim_spec::validate(SPEC, claim.get("spec"), errors);
+    }
+
+    fn validate_in_namespace(
+        &self,
+        part: Part,
+        claim: &Value,
+        old: Option<&Value>,
+        namespace: &dyn Fn() -> Value,
+        errors: &mut Errors,
+    ) {
+        match (part, old) {
+            (Part::Status, Some(old)) => {
+                admin::validate_results(claim.get("status"), old.get("status"), namespace, errors);
+            }
+            (_, None) => admin::validate_requests(claim.get("spec"), namespace, errors),
+            // The spec stays, so it is not looked at again.
+            _ => {}
+        }
     }
 
     fn prepare_update(&self, part: Part, claim: &mut Value, old: &Value) {

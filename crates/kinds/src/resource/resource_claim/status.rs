@@ -8,9 +8,10 @@ use rkube_machinery::{Value, json, object};
 
 use super::super::configuration::{self, CONFIGURATIONS_MAX, validate_raw};
 use super::super::lists::{set, slice};
-use super::super::{claim_spec, conditions, names, taints};
+use super::super::{claim_spec, names, taints};
 use crate::core::pod_spec::checks::{dns_label, require, required_one_of};
 use crate::core::pod_spec::{go_form, validate_driver_name, validate_node_selector};
+use crate::meta;
 
 const STATUS: Path<'static> = Path::new("status");
 const USERS_MAX: usize = 256;
@@ -130,7 +131,7 @@ fn validate_device(path: Path<'_>, device: &Value, known: &BTreeSet<DeviceId<'_>
     if list.len() > CONDITIONS_MAX {
         errors.too_many(path.child("conditions"), list.len(), CONDITIONS_MAX);
     }
-    conditions::validate(path.child("conditions"), list, errors);
+    meta::validate_conditions(path.child("conditions"), list, errors);
     if device.has("data") {
         validate_raw(path.child("data"), device.get("data"), DATA_MAX_BYTES, errors);
     }

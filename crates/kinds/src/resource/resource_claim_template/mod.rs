@@ -3,12 +3,12 @@
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 
-use super::conversion::{renamed, template_from_stored, template_to_stored};
-use super::{GROUP, claim_spec, defaults};
+use super::conversion::{template_from_stored, template_to_stored};
+use super::{GROUP, admin, claim_spec, defaults};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::claim_template::validate_template_meta;
 use crate::core::pod_spec::go_form;
-use crate::kind::{Conversion, Kind, NameRule, Part, Repeat, Rules};
+use crate::kind::{Conversion, Kind, NameRule, Part, Repeat, Rules, renamed};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -26,18 +26,16 @@ pub static KIND: Kind = Kind {
 pub static BETA2: Kind = Kind {
     version: "v1beta2",
     type_name: "io.k8s.api.resource.v1beta2.ResourceClaimTemplate",
+    deprecation: "resource.k8s.io/v1beta2 ResourceClaimTemplate is deprecated in v1.36+, unavailable in v1.39+",
     off_by_default: true,
-    conversion: Some(Conversion {
-        group: GROUP,
-        to_stored: |template| renamed(template, "v1"),
-        from_stored: |template| renamed(template, "v1beta2"),
-    }),
+    conversion: Some(renamed!("resource.k8s.io", "v1beta2", stored as "v1")),
     ..KIND
 };
 
 pub static BETA1: Kind = Kind {
     version: "v1beta1",
     type_name: "io.k8s.api.resource.v1beta1.ResourceClaimTemplate",
+    deprecation: "resource.k8s.io/v1beta1 ResourceClaimTemplate is deprecated in v1.35+, unavailable in v1.38+",
     off_by_default: true,
     conversion: Some(Conversion { group: GROUP, to_stored: template_to_stored, from_stored: template_from_stored }),
     rules: &TemplateRules { default_spec: defaults::old_claim_spec },
@@ -59,6 +57,19 @@ impl Rules for TemplateRules {
         let spec = template.get("spec");
         validate_template_meta(SPEC.child("metadata"), spec.get("metadata"), errors);
         claim_spec::validate(SPEC.child("spec"), spec.get("spec"), errors);
+    }
+
+    fn validate_in_namespace(
+        &self,
+        _part: Part,
+        template: &Value,
+        old: Option<&Value>,
+        namespace: &dyn Fn() -> Value,
+        errors: &mut Errors,
+    ) {
+        if old.is_none() {
+            admin::validate_requests(template.at(&["spec", "spec"]), namespace, errors);
+        }
     }
 
     fn validate_update(&self, _part: Part, template: &Value, old: &Value, errors: &mut Errors) {

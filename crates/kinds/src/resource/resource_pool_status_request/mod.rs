@@ -4,10 +4,10 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 use rkube_machinery::names;
 
+use super::GROUP;
 use super::names::POOL_MAX_BYTES;
-use super::{GROUP, conditions};
 use crate::columns::{NAME, NONE, since};
-use crate::core::pod_spec::checks::{Seen, dns_subdomain, each, require};
+use crate::core::pod_spec::checks::{Seen, each, require};
 use crate::core::pod_spec::go_form;
 use crate::fields::{carry, carry_metadata};
 use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
@@ -137,7 +137,7 @@ fn validate_status(status: &Value, old: &Value, errors: &mut Errors) {
             errors.invalid(STATUS, BadValue::Text(shown), "field is immutable");
         }
     } else {
-        conditions::validate(STATUS.child("conditions"), status.list("conditions"), errors);
+        meta::validate_conditions(STATUS.child("conditions"), status.list("conditions"), errors);
     }
     if status.is_null() {
         return;
@@ -195,7 +195,7 @@ fn validate_pool(path: Path<'_>, pool: &Value, errors: &mut Errors) {
         }
     }
     if pool.has("nodeName") {
-        dns_subdomain(path.child("nodeName"), pool.str("nodeName"), errors);
+        each(path.child("nodeName"), pool.str("nodeName"), names::long_name(pool.str("nodeName")), errors);
     }
     if pool.str("validationError").len() > ERROR_MAX_BYTES {
         errors.too_long(path.child("validationError"), ERROR_MAX_BYTES);
@@ -209,7 +209,7 @@ fn at_least(path: Path<'_>, number: i64, least: i64, errors: &mut Errors) {
 }
 
 fn validate_driver(path: Path<'_>, driver: &str, errors: &mut Errors) {
-    each(path, driver, names::dns1123_subdomain_caseless(driver), errors);
+    each(path, driver, names::long_name_caseless(driver), errors);
 }
 
 fn validate_pool_name(path: Path<'_>, name: &str, errors: &mut Errors) {
@@ -221,7 +221,7 @@ fn validate_pool_name(path: Path<'_>, name: &str, errors: &mut Errors) {
             errors.invalid(path, name, format!("segment {index}: must not be empty"));
             continue;
         }
-        for message in names::dns1123_subdomain(part) {
+        for message in names::long_name(part) {
             errors.invalid(path, part, format!("segment {index}: {message}"));
         }
     }

@@ -8,10 +8,10 @@ mod spec;
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, quote};
 
-use super::conversion::{renamed, slice_from_stored, slice_to_stored};
+use super::conversion::{slice_from_stored, slice_to_stored};
 use super::{GROUP, taints};
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Conversion, Kind, Part, Rules, Scope, Selectable};
+use crate::kind::{Column, Conversion, Kind, Part, Rules, Scope, Selectable, renamed};
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -45,18 +45,16 @@ pub static KIND: Kind = Kind {
 pub static BETA2: Kind = Kind {
     version: "v1beta2",
     type_name: "io.k8s.api.resource.v1beta2.ResourceSlice",
+    deprecation: "resource.k8s.io/v1beta2 ResourceSlice is deprecated in v1.36+, unavailable in v1.39+",
     off_by_default: true,
-    conversion: Some(Conversion {
-        group: GROUP,
-        to_stored: |slice| renamed(slice, "v1"),
-        from_stored: |slice| renamed(slice, "v1beta2"),
-    }),
+    conversion: Some(renamed!("resource.k8s.io", "v1beta2", stored as "v1")),
     ..KIND
 };
 
 pub static BETA1: Kind = Kind {
     version: "v1beta1",
     type_name: "io.k8s.api.resource.v1beta1.ResourceSlice",
+    deprecation: "resource.k8s.io/v1beta1 ResourceSlice is deprecated in v1.35+, unavailable in v1.38+",
     off_by_default: true,
     conversion: Some(Conversion { group: GROUP, to_stored: slice_to_stored, from_stored: slice_from_stored }),
     ..KIND

@@ -86,7 +86,8 @@ impl Rules for PodGroupRules {
         }
         // What was there before its feature was off may stay, but not change.
         for field in ["schedulingConstraints", "disruptionMode", "priorityClassName", "priority"] {
-            if !spec.get(field).is_empty() && spec.get(field) != old.get(field) {
+            let given = if field == "priorityClassName" { !spec.str(field).is_empty() } else { spec.has(field) };
+            if given && spec.get(field) != old.get(field) {
                 errors.forbidden(SPEC.child(field), "");
             }
         }
@@ -98,7 +99,7 @@ impl Rules for PodGroupRules {
     }
 
     fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        if part == Part::Status { &[&["metadata"], &["spec"]] } else { &[&["status"]] }
+        if part == Part::Status { &[&["metadata"], &["spec"]] } else { &[] }
     }
 }
 

@@ -74,7 +74,7 @@ fn drop_disabled(workload: &mut Value, old: &Value) {
 fn validate_controller(path: Path<'_>, reference: &Value, errors: &mut Errors) {
     let group = reference.str("apiGroup");
     if !group.is_empty() {
-        for message in names::dns1123_subdomain(group) {
+        for message in names::long_name(group) {
             errors.invalid(path.child("apiGroup"), group, message);
         }
     }
@@ -101,7 +101,7 @@ fn validate_templates(path: Path<'_>, all: &[Value], errors: &mut Errors) {
     }
     for (index, template) in all.iter().enumerate() {
         let path = path.index(index);
-        templates::require(path, template, "name", names::dns1123_label, errors);
+        templates::require(path, template, "name", names::short_name, errors);
         templates::validate_policy(path.child("schedulingPolicy"), template.get("schedulingPolicy"), errors);
     }
 }

@@ -79,7 +79,7 @@ impl Rules for DriverRules {
             remove_inner(driver, "spec", DISABLED);
         }
         if !go_form::same_plain(driver.get("spec"), old.get("spec")) {
-            let generation = old.get("metadata").int("generation") + 1;
+            let generation = old.get("metadata").int("generation").wrapping_add(1);
             driver.object_mut("metadata").set("generation", generation);
         }
     }
@@ -124,4 +124,21 @@ fn audiences(driver: &Value, _now: i64) -> Value {
 fn modes(driver: &Value, _now: i64) -> Value {
     let modes: Vec<&str> = texts(driver.get("spec"), "volumeLifecycleModes").collect();
     or(&modes.join(","), NONE).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use rkube_machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn the_generation_counts_changes_and_turns_over() {
+        for (before, after) in [(0, 1), (i64::MAX, i64::MIN)] {
+            let old = object! { "metadata": object! { "generation": before }, "spec": object! {} };
+            let mut driver = object! { "spec": object! { "podInfoOnMount": true } };
+            DriverRules.prepare_update(Part::Main, &mut driver, &old);
+            assert_eq!(driver.get("metadata").int("generation"), after);
+        }
+    }
 }

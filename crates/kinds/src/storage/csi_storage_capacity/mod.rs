@@ -6,6 +6,7 @@ use rkube_machinery::field::{Errors, Path};
 use crate::columns::NAME;
 use crate::core::pod_spec::warnings::old_node_label;
 use crate::core::pod_spec::{amounts, checks, go_form};
+use crate::fields::shown_selector;
 use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules};
 use crate::meta;
 
@@ -46,7 +47,7 @@ impl Rules for CapacityRules {
         meta::validate_update_again(capacity, old, errors);
         let (topology, before) = (capacity.get("nodeTopology"), old.get("nodeTopology"));
         if topology.is_null() != before.is_null() || !go_form::same_plain(topology, before) {
-            errors.invalid(TOPOLOGY, topology, "field is immutable");
+            errors.invalid(TOPOLOGY, &shown_selector(topology), "field is immutable");
         }
         let class = capacity.str("storageClassName");
         if class != old.str("storageClassName") {
@@ -98,4 +99,39 @@ fn has_bad_topology(capacity: &Value) -> bool {
     let mut errors = Errors::new();
     meta::validate_label_selector(TOPOLOGY, capacity.get("nodeTopology"), false, &mut errors);
     !errors.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use rkube_machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn topologies_stay_and_are_shown_without_what_is_empty() {
+        let capacity = |topology: Value| object! { "nodeTopology": topology, "storageClassName": "a" };
+        let old = capacity(object! { "matchLabels": object! { "a": "b" } });
+        let empty = Value::Array(Vec::new());
+        let expression = object! { "key": "a", "operator": "Exists", "values": empty.clone() };
+        let table = [
+            (object! { "matchLabels": object! { "a": "b" }, "matchExpressions": empty }, None),
+            (object! { "matchLabels": Value::object() }, Some("{}")),
+            (
+                object! { "matchExpressions": vec![expression] },
+                Some("{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"Exists\"}]}"),
+            ),
+            (Value::Null, Some("null")),
+        ];
+        for (topology, want) in table {
+            let mut errors = Errors::new();
+            CapacityRules.validate_update(Part::Main, &capacity(topology), &old, &mut errors);
+            let texts = errors.0.iter().map(ToString::to_string);
+            let found: Vec<String> = texts.filter(|text| text.starts_with("nodeTopology")).collect();
+            let want: Vec<String> = want
+                .map(|shown| format!("nodeTopology: Invalid value: {shown}: field is immutable"))
+                .into_iter()
+                .collect();
+            assert_eq!(found, want);
+        }
+    }
 }

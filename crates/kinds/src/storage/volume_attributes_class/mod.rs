@@ -32,6 +32,7 @@ pub static KIND: Kind = Kind {
 pub static BETA: Kind = Kind {
     version: "v1beta1",
     type_name: "io.k8s.api.storage.v1beta1.VolumeAttributesClass",
+    deprecation: "storage.k8s.io/v1beta1 VolumeAttributesClass is deprecated in v1.34+, unavailable in v1.37+; use storage.k8s.io/v1 VolumeAttributesClass",
     off_by_default: true,
     conversion: Some(Conversion {
         group: "storage.k8s.io",

@@ -57,10 +57,11 @@ impl Rules for MigrationRules {
             return validate_status(migration, old, errors);
         }
         validate(migration, errors);
+        meta::validate_update_again(migration, old, errors);
         let part = |migration: &Value, field: &str| migration.at(&["spec", "resource", field]).as_str().to_owned();
         if ["group", "resource"].iter().any(|field| part(migration, field) != part(old, field)) {
             let shown = format!(
-                "{{\"Resource\":{{\"Group\":{},\"Resource\":{}}}}}",
+                "{{\"Resource\":{{\"group\":{},\"resource\":{}}}}}",
                 rkube_machinery::field::quote(&part(migration, "group")),
                 rkube_machinery::field::quote(&part(migration, "resource"))
             );
@@ -69,7 +70,7 @@ impl Rules for MigrationRules {
     }
 
     fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Update } else { Repeat::WholeAround }
+        if part == Part::Status { Repeat::Update } else { Repeat::New }
     }
 
     fn unconditional_update(&self) -> bool {

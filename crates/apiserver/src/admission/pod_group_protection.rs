@@ -1,0 +1,50 @@
+//! PodGroupProtection: a group of pods stays until no pod is in it. A controller says when that is.
+
+use futures::future::BoxFuture;
+use rkube_machinery::{Status, Value};
+
+use super::{Attributes, Operation, Plugin};
+
+const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
+
+pub struct PodGroupProtection;
+
+impl Plugin for PodGroupProtection {
+    fn handles(&self, attributes: &Attributes) -> bool {
+        attributes.operation == Operation::Create && attributes.is("scheduling.k8s.io", "podgroups")
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        _attributes: &'a mut Attributes,
+        group: &'a mut Value,
+        _old: Option<&'a Value>,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        protect(group.object_mut("metadata"));
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn protect(metadata: &mut Value) {
+    let mut finalizers = metadata.list("finalizers").to_vec();
+    if !finalizers.iter().any(|finalizer| finalizer.as_str() == FINALIZER) {
+        finalizers.push(FINALIZER.into());
+        metadata.set("finalizers", finalizers);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_protected_once() {
+        let mut metadata = Value::object();
+        metadata.set("finalizers", vec![Value::from("example.com/first")]);
+        for _ in 0..2 {
+            protect(&mut metadata);
+            let finalizers: Vec<_> = metadata.list("finalizers").iter().map(Value::as_str).collect();
+            assert_eq!(finalizers, ["example.com/first", FINALIZER]);
+        }
+    }
+}

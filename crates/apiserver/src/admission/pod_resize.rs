@@ -1,0 +1,111 @@
+//! PodResizeValidator: a running pod may not ask for more than its node has, nor grow where nodes cannot do that.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use rkube_machinery::field::quote;
+use rkube_machinery::quantity::Quantity;
+use rkube_machinery::status::Cause;
+use rkube_machinery::{Status, Value};
+
+use super::limit_ranger::{add, amounts, of_pod};
+use super::{Attributes, Operation, Plugin};
+use crate::cache;
+use crate::resources::Resources;
+
+const OS_LABEL: &str = "kubernetes.io/os";
+
+pub struct PodResizeValidator {
+    nodes: Option<Arc<cache::Resource>>,
+}
+
+impl PodResizeValidator {
+    pub fn new(resources: &Resources) -> Self {
+        PodResizeValidator { nodes: resources.cache("", "v1", "nodes") }
+    }
+
+    fn check(&self, attributes: &Attributes, pod: &Value, old: &Value) -> Result<(), Status> {
+        let name = pod.get("spec").str("nodeName");
+        let same = pod.get("metadata").int("generation") == old.get("metadata").int("generation");
+        if name.is_empty() || same {
+            return Ok(());
+        }
+        let found = self.nodes.as_ref().and_then(|nodes| nodes.get(&nodes.key("", name)));
+        let Some(node) = found else {
+            return Err(attributes.forbidden(pod, format!("node {} not found", quote(name))));
+        };
+        let system = node.object.label(OS_LABEL).unwrap_or("linux");
+        if system != "linux" {
+            let (node, system) = (quote(name), quote(system));
+            let why = format!("pod resize is only supported on linux nodes, node {node} is {system}");
+            return Err(because(attributes.forbidden(pod, why), "UnsupportedPlatform"));
+        }
+        match too_much(pod.get("spec"), node.object.value(node.revision).get("status")) {
+            Some(why) => Err(because(attributes.forbidden(pod, why), "NodeCapacity")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Plugin for PodResizeValidator {
+    fn handles(&self, attributes: &Attributes) -> bool {
+        attributes.operation == Operation::Update && attributes.is_part("", "pods", "resize")
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a mut Attributes,
+        object: Option<&'a Value>,
+        old: Option<&'a Value>,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        let outcome = match (object, old) {
+            (Some(pod), Some(old)) => self.check(attributes, pod, old),
+            _ => Ok(()),
+        };
+        Box::pin(async { outcome })
+    }
+}
+
+fn because(mut status: Status, reason: &str) -> Status {
+    let cause = Cause { reason: reason.to_owned(), message: String::new(), field: String::new() };
+    status.details.get_or_insert_default().causes.push(cause);
+    status
+}
+
+/// What the pod asks for beyond what the node has for pods.
+fn too_much(spec: &Value, node: &Value) -> Option<String> {
+    let mut asked = of_pod(spec, "requests");
+    add(&mut asked, &amounts(spec, "overhead"));
+    let has = amounts(node, "allocatable");
+    let beyond = |name: &str, unit: fn(&Quantity) -> i64| {
+        let (asked, has) = (asked.get(name)?, has.get(name).unwrap_or(&Quantity::ZERO));
+        (asked > has).then(|| format!("{name}, requested: {}, allocatable: {}", unit(asked), unit(has)))
+    };
+    let found = [beyond("cpu", Quantity::milli_value), beyond("memory", Quantity::value)];
+    let found: Vec<String> = found.into_iter().flatten().collect();
+    if found.is_empty() {
+        return None;
+    }
+    Some(format!("node didn't have enough allocatable resources: {}", found.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use rkube_machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_fits_or_not() {
+        let spec = |cpu: &str| {
+            let resources = object! { "requests": object! { "cpu": cpu, "memory": "1Gi" } };
+            object! { "containers": vec![object! { "name": "c", "resources": resources }] }
+        };
+        let node = object! { "allocatable": object! { "cpu": "2", "memory": "1Gi" } };
+        assert_eq!(too_much(&spec("2"), &node), None);
+        assert_eq!(
+            too_much(&spec("2500m"), &node).unwrap(),
+            "node didn't have enough allocatable resources: cpu, requested: 2500, allocatable: 2000"
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! Service addresses: each that is taken is an IPAddress object, whose creation is the taking.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use rkube_kinds::service::families::Family;
+use rkube_kinds::service::pools::{IpRange, PoolError};
+use rkube_machinery::names::address::{self, Subnet};
+use rkube_machinery::{Value, object};
+
+use super::DEFAULT_RANGE;
+use crate::registry::Own;
+use crate::server::ApiServer;
+
+pub const GROUP: &str = "networking.k8s.io";
+pub const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
+pub const MANAGER_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
+pub const MANAGER: &str = "ipallocator.k8s.io";
+/// Larger ranges of IPv6 are not handed out from.
+const PREFIX_MIN_V6: u8 = 64;
+
+/// The service that holds something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Owner {
+    pub fn of(service: &Value) -> Owner {
+        let metadata = service.get("metadata");
+        Owner { namespace: metadata.str("namespace").to_owned(), name: metadata.str("name").to_owned() }
+    }
+
+    /// Whom an IPAddress names.
+    pub fn of_address(address: &Value) -> Owner {
+        let parent = address.at(&["spec", "parentRef"]);
+        Owner { namespace: parent.str("namespace").to_owned(), name: parent.str("name").to_owned() }
+    }
+}
+
+/// A ServiceCIDR object as far as it matters here.
+pub struct Range {
+    pub subnets: Vec<Subnet>,
+    pub is_ready: bool,
+}
+
+/// All ranges, the default one first.
+pub fn ranges(server: &ApiServer) -> Vec<Range> {
+    let served = server.resources.find(GROUP, "v1", "servicecidrs");
+    let Some(cache) = served.and_then(|served| served.cache.as_ref()) else { return Vec::new() };
+    let mut entries: Vec<_> = cache.snapshot().0.values().cloned().collect();
+    entries.sort_by_key(|entry| entry.object.name != DEFAULT_RANGE);
+    let ranges = entries.iter().map(|entry| {
+        let value = entry.object.value(entry.revision);
+        let cidrs = value.get("spec").list("cidrs").iter();
+        let mut conditions = value.get("status").list("conditions").iter();
+        Range {
+            subnets: cidrs.filter_map(|cidr| Subnet::parse_sloppy(cidr.as_str())).collect(),
+            is_ready: !entry.object.deleting
+                && conditions.any(|one| one.str("type") == "Ready" && one.str("status") == "True"),
+        }
+    });
+    ranges.collect()
+}
+
+/// The ranges of a family from which addresses are handed out now.
+pub fn ready(server: &ApiServer, family: Family) -> Vec<IpRange> {
+    let ready = ranges(server).into_iter().filter(|range| range.is_ready).flat_map(|range| range.subnets);
+    let usable = ready.filter(|subnet| subnet.address.is_ipv4() || subnet.length >= PREFIX_MIN_V6);
+    usable.map(IpRange::new).filter(|range| range.family() == family).collect()
+}
+
+/// Takes this address.
+pub async fn take(server: &ApiServer, ranges: &[IpRange], wanted: IpAddr, owner: &Owner) -> Result<(), PoolError> {
+    // The first and last address of a network are in no range.
+    if !ranges.iter().any(|range| range.check(wanted).is_ok()) {
+        return Err(PoolError::WrongNetwork);
+    }
+    create(server, wanted, owner).await
+}
+
+/// Takes any address.
+pub async fn take_any(server: &ApiServer, ranges: &[IpRange], owner: &Owner) -> Result<IpAddr, PoolError> {
+    let served = server.resources.find(GROUP, "v1", "ipaddresses");
+    let taken = served.and_then(|served| served.cache.as_ref());
+    for range in ranges {
+        // What others took a moment ago may not be in the cache yet.
+        let mut tried = BTreeSet::new();
+        loop {
+            let free = |address: IpAddr| {
+                let known = taken.is_some_and(|taken| taken.get(&taken.key("", &address.to_string())).is_some());
+                !known && !tried.contains(&address)
+            };
+            let Some(picked) = range.pick(server.entropy.next_u64(), free) else { break };
+            match create(server, picked, owner).await {
+                Ok(()) => return Ok(picked),
+                Err(PoolError::AddressTaken) => tried.insert(picked),
+                Err(error) => return Err(error),
+            };
+        }
+    }
+    Err(PoolError::Full)
+}
+
+/// Makes the object that says who has the address.
+pub async fn create(server: &ApiServer, address: IpAddr, owner: &Owner) -> Result<(), PoolError> {
+    let made = own(server)?.create(object_of(address, owner)).await;
+    match made {
+        Ok(_) => Ok(()),
+        Err(status) if status.reason == "AlreadyExists" => Err(PoolError::AddressTaken),
+        Err(status) => Err(PoolError::Failed(status.message)),
+    }
+}
+
+/// Frees the address if this service has it.
+pub async fn release(server: &ApiServer, address: IpAddr, owner: &Owner) {
+    let Ok(own) = own(server) else { return };
+    let name = address.to_string();
+    let found = match own.find(&name).await {
+        Ok(found) => found.filter(|entry| Owner::of_address(&entry.object.value(entry.revision)) == *owner),
+        Err(status) => return tracing::warn!(address = name, why = status.message, "cannot free a service's address"),
+    };
+    let Some(entry) = found else { return };
+    if let Err(status) = own.delete(&name, &entry.object.uid).await {
+        tracing::warn!(address = name, why = status.message, "cannot free a service's address");
+    }
+}
+
+pub fn own(server: &ApiServer) -> Result<Own<'_>, PoolError> {
+    Own::new(server, GROUP, "v1", "ipaddresses", "")
+        .ok_or_else(|| PoolError::Failed("the server could not find the requested resource".to_owned()))
+}
+
+fn object_of(address: IpAddr, owner: &Owner) -> Value {
+    let mut labels = Value::object();
+    labels.set(FAMILY_LABEL, Family::of(address).name());
+    labels.set(MANAGER_LABEL, MANAGER);
+    let parent = object! { "resource": "services", "namespace": owner.namespace.as_str(), "name": owner.name.as_str() };
+    object! {
+        "kind": "IPAddress",
+        "apiVersion": "networking.k8s.io/v1",
+        "metadata": object! { "name": address.to_string(), "labels": labels },
+        "spec": object! { "parentRef": parent },
+    }
+}
+
+/// The addresses that a stored service says it has.
+pub fn of_service(service: &Value) -> impl Iterator<Item = IpAddr> + '_ {
+    let spec = service.get("spec");
+    let has = spec.str("type") != "ExternalName" && !matches!(spec.str("clusterIP"), "" | "None");
+    let list = if has { spec.list("clusterIPs") } else { &[] };
+    list.iter().filter_map(|ip| address::parse_sloppy(ip.as_str()))
+}

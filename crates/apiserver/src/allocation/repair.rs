@@ -1,0 +1,267 @@
+//! Looks for services whose address or port nobody recorded, and for records that no service stands behind: once before
+//! the server answers, then from time to time, and at once where somebody touches the record of an address.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rkube_machinery::names::address::Subnet;
+use rkube_machinery::{Value, object, time};
+
+use super::addresses::{self, GROUP, Owner};
+use super::findings::{self, AddressRepair, RecordRepair, Report};
+use crate::cache::{self, Entry, Subscription};
+use crate::registry::Own;
+use crate::server::ApiServer;
+
+const INTERVAL: Duration = Duration::from_secs(180);
+const EVENTS_MAX: usize = 256;
+const ADDRESS_CONTROLLER: &str = "ipallocator-repair-controller";
+const PORT_CONTROLLER: &str = "portallocator-repair-controller";
+
+/// What is remembered from one look to the next.
+#[derive(Default)]
+pub struct Repair {
+    /// How often a port was seen without a service.
+    leaks: BTreeMap<u16, u8>,
+    /// Records to look at again: when, in seconds since 1970, and which.
+    later: BTreeSet<(i64, String)>,
+}
+
+impl Repair {
+    /// Makes sure that everything that services have is recorded: before that, nothing may be handed out.
+    pub async fn services(&mut self, server: &ApiServer) {
+        let services: Vec<Value> = entries(server, "", "services").iter().map(value_of).collect();
+        self.ports(server, &services).await;
+        let ranges = subnets(server);
+        for service in &services {
+            repair_service(server, service, &ranges).await;
+        }
+    }
+
+    /// Looks at everything.
+    async fn all(&mut self, server: &ApiServer) {
+        self.services(server).await;
+        self.records(server).await;
+    }
+
+    async fn records(&mut self, server: &ApiServer) {
+        for entry in entries(server, GROUP, "ipaddresses") {
+            self.record(server, &entry).await;
+        }
+    }
+
+    async fn ports(&mut self, server: &ApiServer, services: &[Value]) {
+        let (pool, store) = (&server.allocation.ports, &*server.store);
+        let taken = match pool.load(store).await {
+            Ok(taken) => taken,
+            Err(error) => return tracing::warn!(%error, "cannot look at the node ports of services"),
+        };
+        let repair = findings::of_ports(services, &taken, pool.range, &mut self.leaks);
+        for (port, owner) in &repair.take {
+            // Whoever else took it in the meantime: the next look tells.
+            drop(pool.create(store, *port, owner).await);
+        }
+        for (index, report) in &repair.reports {
+            tell(server, &services[*index], PORT_CONTROLLER, "PortAllocation", report).await;
+        }
+        for port in repair.free {
+            tracing::warn!(port, "a node port appears to have leaked: freed");
+            if pool.clean(store, port).await.is_ok() {
+                self.leaks.remove(&port);
+            }
+        }
+    }
+
+    /// Looks at one record of an address.
+    async fn record(&mut self, server: &ApiServer, entry: &Entry) {
+        let record = value_of(entry);
+        let service = service_of(server, &Owner::of_address(&record));
+        let now = server.clock.now_seconds();
+        match findings::of_record(&record, service.as_ref(), now) {
+            RecordRepair::Nothing => {}
+            RecordRepair::Later(seconds) => drop(self.later.insert((now + seconds, entry.object.name.to_string()))),
+            RecordRepair::Remove(report) => {
+                tell(server, &record, ADDRESS_CONTROLLER, "IPAddressAllocation", &report).await;
+                remove(server, entry).await;
+            }
+        }
+    }
+
+    /// What was put off and is due now.
+    async fn due(&mut self, server: &ApiServer) {
+        let now = server.clock.now_seconds();
+        while let Some((when, name)) = self.later.pop_first() {
+            if when > now {
+                self.later.insert((when, name));
+                return;
+            }
+            if let Some(entry) = find(server, GROUP, "ipaddresses", "", &name) {
+                self.record(server, &entry).await;
+            }
+        }
+    }
+
+    fn next_wait(&self, server: &ApiServer) -> Duration {
+        let first = self.later.first().map(|(when, _)| when - server.clock.now_seconds());
+        first.map_or(INTERVAL, |seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0).max(1)))
+    }
+}
+
+/// Goes on looking until the server is gone.
+pub async fn run(server: Weak<ApiServer>, mut repair: Repair) {
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + INTERVAL, INTERVAL);
+    let Some(mut changes) = server.upgrade().and_then(|server| subscribe(&server)) else { return };
+    if let Some(server) = server.upgrade() {
+        repair.records(&server).await;
+    }
+    loop {
+        let Some(wait) = server.upgrade().map(|server| repair.next_wait(&server)) else { return };
+        let events = tokio::select! {
+            events = changes.next(EVENTS_MAX) => Some(events),
+            _ = tokio::time::sleep(wait) => Some(Ok(Vec::new())),
+            _ = ticks.tick() => None,
+        };
+        let Some(server) = server.upgrade() else { return };
+        match events {
+            Some(Ok(events)) => {
+                for event in events {
+                    repair.changed(&server, &event).await;
+                }
+                repair.due(&server).await;
+            }
+            Some(Err(_)) => {
+                let Some(again) = subscribe(&server) else { return };
+                changes = again;
+                repair.all(&server).await;
+            }
+            None => repair.all(&server).await,
+        }
+    }
+}
+
+impl Repair {
+    /// A record was written or is gone: the service that it named may have lost its address.
+    async fn changed(&mut self, server: &ApiServer, event: &cache::CachedEvent) {
+        let entry = Entry { object: event.object.clone(), revision: event.revision };
+        if event.change != cache::Change::Deleted {
+            let current = find(server, GROUP, "ipaddresses", "", &entry.object.name);
+            if current.is_some_and(|current| current.revision == entry.revision) {
+                self.record(server, &entry).await;
+            }
+            if event.change == cache::Change::Added {
+                return;
+            }
+        }
+        // A service that goes gives its address back after it is gone: then there is nothing to repair.
+        if let Some(service) = service_of(server, &Owner::of_address(&value_of(&entry))) {
+            repair_service(server, &service, &subnets(server)).await;
+        }
+    }
+}
+
+fn subnets(server: &ApiServer) -> Vec<Subnet> {
+    addresses::ranges(server).into_iter().flat_map(|range| range.subnets).collect()
+}
+
+fn subscribe(server: &ApiServer) -> Option<Subscription> {
+    let cache = server.resources.find(GROUP, "v1", "ipaddresses")?.cache.as_ref()?;
+    let (_, revision) = cache.snapshot();
+    cache.subscribe("", revision).ok()
+}
+
+async fn repair_service(server: &ApiServer, service: &Value, ranges: &[Subnet]) {
+    let record =
+        |address: IpAddr| find(server, GROUP, "ipaddresses", "", &address.to_string()).map(|one| value_of(&one));
+    let names = |owner: &Owner, address: IpAddr| {
+        service_of(server, owner).map(|other| addresses::of_service(&other).any(|one| one == address))
+    };
+    let owner = Owner::of(service);
+    for repair in findings::of_addresses(service, ranges, record, names) {
+        let report = match &repair {
+            AddressRepair::Report(report) | AddressRepair::Take(_, report) => Some(report),
+            AddressRepair::Retake(_, report) => report.as_ref(),
+        };
+        if let Some(report) = report {
+            tell(server, service, ADDRESS_CONTROLLER, "ClusterIPAllocation", report).await;
+        }
+        let address = match repair {
+            AddressRepair::Report(_) => continue,
+            AddressRepair::Take(address, _) => address,
+            AddressRepair::Retake(address, _) => {
+                if let Some(entry) = find(server, GROUP, "ipaddresses", "", &address.to_string()) {
+                    remove(server, &entry).await;
+                }
+                address
+            }
+        };
+        if let Err(error) = addresses::create(server, address, &owner).await {
+            tracing::warn!(%address, %error, "cannot record the address of a service");
+        }
+    }
+}
+
+async fn remove(server: &ApiServer, entry: &Entry) {
+    let Ok(own) = addresses::own(server) else { return };
+    if let Err(status) = own.delete(&entry.object.name, &entry.object.uid).await {
+        tracing::warn!(address = %entry.object.name, why = status.message, "cannot free a service's address");
+    }
+}
+
+/// Logs what was found and makes an event of it. That the event cannot be stored is no reason to stop.
+async fn tell(server: &ApiServer, about: &Value, controller: &str, action: &str, report: &Report) {
+    let metadata = about.get("metadata");
+    tracing::warn!(namespace = metadata.str("namespace"), name = metadata.str("name"), "{}", report.note);
+    let namespace = Some(metadata.str("namespace")).filter(|namespace| !namespace.is_empty()).unwrap_or("default");
+    let Some(own) = Own::new(server, "events.k8s.io", "v1", "events", namespace) else { return };
+    let now = server.clock.now_micros();
+    let mut regarding = object! { "kind": about.str("kind") };
+    for (field, value) in [
+        ("namespace", metadata.str("namespace")),
+        ("name", metadata.str("name")),
+        ("uid", metadata.str("uid")),
+        ("apiVersion", about.str("apiVersion")),
+        ("resourceVersion", metadata.str("resourceVersion")),
+    ] {
+        if !value.is_empty() {
+            regarding.set(field, value);
+        }
+    }
+    let event = object! {
+        "kind": "Event",
+        "apiVersion": "events.k8s.io/v1",
+        "metadata": object! {
+            "name": format!("{}.{:016x}", metadata.str("name"), now.saturating_mul(1000)), "namespace": namespace,
+        },
+        "eventTime": time::format_micros(now),
+        "reportingController": controller,
+        "reportingInstance": controller,
+        "action": action,
+        "reason": report.reason,
+        "regarding": regarding,
+        "note": report.note.as_str(),
+        "type": "Warning",
+    };
+    if let Err(status) = own.create(event).await {
+        tracing::debug!(why = status.message, "cannot store an event");
+    }
+}
+
+fn entries(server: &ApiServer, group: &str, resource: &str) -> Vec<Entry> {
+    let cache = server.resources.find(group, "v1", resource).and_then(|served| served.cache.as_ref());
+    cache.map_or_else(Vec::new, |cache| cache.snapshot().0.values().cloned().collect())
+}
+
+fn find(server: &ApiServer, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Entry> {
+    let cache: &Arc<cache::Resource> = server.resources.find(group, "v1", resource)?.cache.as_ref()?;
+    cache.get(&cache.key(namespace, name))
+}
+
+fn service_of(server: &ApiServer, owner: &Owner) -> Option<Value> {
+    find(server, "", "services", &owner.namespace, &owner.name).map(|entry| value_of(&entry))
+}
+
+fn value_of(entry: &Entry) -> Value {
+    entry.object.value(entry.revision)
+}

@@ -1,0 +1,75 @@
+//! `componentstatuses`: the parts of the control plane and whether they are well, found out when asked.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use rkube_machinery::{GroupResource, Status, TypeRef, Value, object};
+
+use super::Call;
+use super::list::Filter;
+use crate::cache::Object;
+use crate::content::{Answer, PARTIAL, Transform, partial_metadata, table_for, value_answer};
+use crate::server::ApiServer;
+
+/// A part of the control plane beside the server and its store.
+#[derive(Clone, Debug)]
+pub struct Component {
+    /// As upstream names it: `scheduler`, `controller-manager`.
+    pub name: &'static str,
+    /// What is wrong with it.
+    pub fault: Option<&'static str>,
+}
+
+/// The store, under the name by which clients know it.
+const STORE: &str = "etcd-0";
+
+impl Call<'_> {
+    pub(super) async fn components(&mut self) -> Result<Answer, Status> {
+        let all = statuses(self.server).await;
+        if self.info.verb == "get" {
+            let name = &self.info.name;
+            let found = all.into_iter().find(|component| component.get("metadata").str("name") == name);
+            let missing = || Status::not_found(&GroupResource::new("", "componentstatus"), name);
+            return Ok(self.component_answer(&found.ok_or_else(missing)?));
+        }
+        self.options.check_list(self.server.features.watch_list)?;
+        let filter = Filter::new(self)?;
+        let kind = self.served.kind;
+        let chosen = all.into_iter().filter(|component| filter.matches(&Arc::new(Object::new(component, kind))));
+        Ok(self.values_answer(chosen.collect(), Value::object()))
+    }
+
+    fn component_answer(&self, component: &Value) -> Answer {
+        match self.accept.transform {
+            Transform::None => value_answer(StatusCode::OK, self.accept, component, Some(self.served.schema)),
+            Transform::Table(version) => {
+                let (one, include) = (std::slice::from_ref(component), &self.options.include_object);
+                let table = table_for(self.served, version, one, include, self.now(), &Value::object(), true);
+                value_answer(StatusCode::OK, self.accept, &table, None)
+            }
+            Transform::PartialObjectMetadata(version) | Transform::PartialObjectMetadataList(version) => {
+                let partial = partial_metadata(self.served, component, version);
+                value_answer(StatusCode::OK, self.accept, &partial, TypeRef::find(PARTIAL).map(TypeRef::get))
+            }
+        }
+    }
+}
+
+async fn statuses(server: &ApiServer) -> Vec<Value> {
+    let store = server.store.revision().await.err().map(|error| error.to_string());
+    let parts = server.components.iter().map(|one| (one.name, one.fault.map(str::to_owned)));
+    parts.chain([(STORE, store)]).map(|(name, fault)| status(name, fault)).collect()
+}
+
+fn status(name: &str, fault: Option<String>) -> Value {
+    let condition = match fault {
+        None => object! { "type": "Healthy", "status": "True", "message": "ok" },
+        Some(fault) => object! { "type": "Healthy", "status": "False", "message": fault },
+    };
+    object! {
+        "kind": "ComponentStatus",
+        "apiVersion": "v1",
+        "metadata": object! { "name": name },
+        "conditions": vec![condition],
+    }
+}

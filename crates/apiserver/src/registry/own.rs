@@ -1,0 +1,95 @@
+//! Writes that the server itself makes, most of them on the way of another request: the same road from defaulted object
+//! to store, without a body to decode.
+
+use futures::future::BoxFuture;
+use http::Method;
+use rkube_kinds::kind::Part;
+use rkube_machinery::{Status, Value};
+
+use super::create::Origin;
+use super::{Call, Preconditions, store_error};
+use crate::cache::{Entry, Object};
+use crate::content::{Accept, Format, Transform};
+use crate::request::{Options, RequestInfo, UserRef};
+use crate::resources::Served;
+use crate::server::ApiServer;
+
+/// The server as it names itself to others and in managed fields.
+pub const AGENT: &str = "kube-apiserver";
+
+/// A collection, and the server that writes to it on its own behalf.
+pub struct Own<'a> {
+    server: &'a ApiServer,
+    served: &'a std::sync::Arc<Served>,
+    namespace: String,
+}
+
+impl<'a> Own<'a> {
+    /// None where the resource is not served.
+    pub fn new(server: &'a ApiServer, group: &str, version: &str, resource: &str, namespace: &str) -> Option<Own<'a>> {
+        let served = server.resources.find(group, version, resource).filter(|served| served.cache.is_some())?;
+        Some(Own { server, served, namespace: namespace.to_owned() })
+    }
+
+    /// Stores a new object: whole, in the order of its schema.
+    pub fn create(&self, value: Value) -> BoxFuture<'_, Result<Entry, Status>> {
+        Box::pin(async move {
+            let info = self.info(&Method::POST, "");
+            self.call(&info).create_value(value, Origin::Create).await.map(|written| written.entry)
+        })
+    }
+
+    /// Deletes the object if it is still the one of this uid. That it is gone already is fine.
+    pub fn delete(&self, name: &str, uid: &str) -> BoxFuture<'_, Result<(), Status>> {
+        let (name, preconditions) = (name.to_owned(), Preconditions::of_uid(uid));
+        Box::pin(async move {
+            let info = self.info(&Method::DELETE, &name);
+            match self.call(&info).delete_named(&name, &preconditions).await {
+                Err(status) if !matches!(status.code, 404 | 409) => Err(status),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// The object: from the cache, or from the store where the cache may not have it yet.
+    pub async fn find(&self, name: &str) -> Result<Option<Entry>, Status> {
+        let cache = self.served.stored();
+        let key = cache.key(&self.namespace, name);
+        let found = cache.get(&key);
+        if found.is_some() || !self.server.cache_may_lag {
+            return Ok(found);
+        }
+        let (found, _) = self.server.store.get(&key).await.map_err(store_error)?;
+        let parsed = found.and_then(|item| Some((Object::parse(&item.value, cache.kind).ok()?, item.mod_revision)));
+        Ok(parsed.map(|(object, revision)| Entry { object: std::sync::Arc::new(object), revision }))
+    }
+
+    fn info(&self, method: &Method, name: &str) -> RequestInfo {
+        let mut info = RequestInfo::new(method, "/api/v1/own", false);
+        let kind = self.served.kind;
+        info.group = kind.group.to_owned();
+        info.version = kind.version.to_owned();
+        info.resource = kind.resource.to_owned();
+        info.namespace = self.namespace.clone();
+        info.name = name.to_owned();
+        info
+    }
+
+    fn call<'b>(&'b self, info: &'b RequestInfo) -> Call<'b> {
+        let user: &UserRef = &self.server.itself;
+        Call {
+            server: self.server,
+            served: self.served,
+            info,
+            options: Options::default(),
+            accept: Accept { format: Format::Json, transform: Transform::None, pretty: false },
+            user,
+            agent: AGENT,
+            content_type: "",
+            part: Part::Main,
+            warnings: Vec::new(),
+            kept_empties: false,
+            gave_no_labels: false,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Lets ranges of service addresses be used, and keeps them until no address needs them. Watches ServiceCIDRs, looks at
+//! IPAddresses where a range is to go; writes the finalizer and the `Ready` condition of ServiceCIDRs.
+
+mod plan;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use parking_lot::Mutex;
+use rkube_machinery::host::Clock;
+use rkube_machinery::time;
+use rkube_operator::kube::api::{Api, ListParams, Patch, PatchParams};
+use rkube_operator::kube::{self, Client};
+use rkube_operator::{Informer, Queue};
+use serde_json::json;
+use tokio::time::Instant;
+
+const NAME: &str = "service-cidr-controller";
+const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+const WORKERS: usize = 1;
+const OURS: &str = "ipaddress.kubernetes.io/managed-by=ipallocator.k8s.io";
+/// Servers may hand out addresses of a range for so long after it is to go.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long until a range that cannot go is looked at again.
+const AGAIN: Duration = Duration::from_secs(1);
+const TERMINATING: &str =
+    "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
+
+struct Condition {
+    status: &'static str,
+    reason: &'static str,
+    message: &'static str,
+}
+
+pub async fn run(client: Client, clock: Arc<dyn Clock>) {
+    let queue: Queue<String> = Queue::new();
+    let adding = queue.clone();
+    let ranges = Informer::on(Api::<ServiceCIDR>::all(client.clone()))
+        .on_change(move |range| adding.add(range.metadata.name.clone().unwrap_or_default()))
+        .start();
+    ranges.synced().await;
+    // When ranges that are to go were first seen to be.
+    let going: Mutex<HashMap<String, Instant>> = Mutex::default();
+    let (ranges, waiting, going) = (&ranges, &queue, &going);
+    rkube_operator::run(NAME, queue.clone(), WORKERS, move |name: String| {
+        let (client, clock) = (client.clone(), clock.clone());
+        async move {
+            let Some(range) = ranges.get("", &name) else {
+                going.lock().remove(&name);
+                return Ok(());
+            };
+            if range.metadata.deletion_timestamp.is_none() {
+                return settle(hold(&client, &*clock, &range).await);
+            }
+            let since = *going.lock().entry(name.clone()).or_insert_with(Instant::now);
+            if !plan::may_go(&range, &ranges.all(), &addresses(&client).await?) {
+                waiting.add_after(name, AGAIN);
+                let why = Condition { status: "False", reason: "Terminating", message: TERMINATING };
+                return settle(set_condition(&client, &*clock, &range, &why).await);
+            }
+            let left = GRACE.saturating_sub(since.elapsed());
+            if !left.is_zero() {
+                waiting.add_after(name, left);
+                return Ok(());
+            }
+            settle(let_go(&client, &range).await)
+        }
+    })
+    .await;
+}
+
+/// The addresses that services have.
+async fn addresses(client: &Client) -> Result<Vec<String>, kube::Error> {
+    let list = Api::<IPAddress>::all(client.clone()).list_metadata(&ListParams::default().labels(OURS)).await?;
+    Ok(list.items.into_iter().filter_map(|address| address.metadata.name).collect())
+}
+
+/// Makes sure that the range stays while it is needed, and says that it is ready.
+async fn hold(client: &Client, clock: &dyn Clock, range: &ServiceCIDR) -> Result<(), kube::Error> {
+    if !is_held(range) {
+        patch(client, range, &json!({ "metadata": { "finalizers": [FINALIZER] } })).await?;
+    }
+    let ready = Condition { status: "True", reason: "", message: "Kubernetes Service CIDR is ready" };
+    set_condition(client, clock, range, &ready).await
+}
+
+async fn let_go(client: &Client, range: &ServiceCIDR) -> Result<(), kube::Error> {
+    if !is_held(range) {
+        return Ok(());
+    }
+    patch(client, range, &json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [FINALIZER] } })).await
+}
+
+fn is_held(range: &ServiceCIDR) -> bool {
+    range.metadata.finalizers.as_ref().is_some_and(|all| all.iter().any(|one| one == FINALIZER))
+}
+
+async fn patch(client: &Client, range: &ServiceCIDR, patch: &serde_json::Value) -> Result<(), kube::Error> {
+    let name = range.metadata.name.clone().unwrap_or_default();
+    let api: Api<ServiceCIDR> = Api::all(client.clone());
+    api.patch(&name, &PatchParams::default(), &Patch::Strategic(patch)).await.map(|_| ())
+}
+
+async fn set_condition(
+    client: &Client,
+    clock: &dyn Clock,
+    range: &ServiceCIDR,
+    wanted: &Condition,
+) -> Result<(), kube::Error> {
+    let conditions = range.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let current = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
+    let same = current.is_some_and(|current| {
+        current.status == wanted.status && current.reason == wanted.reason && current.message == wanted.message
+    });
+    if same {
+        return Ok(());
+    }
+    let name = range.metadata.name.clone().unwrap_or_default();
+    let condition = json!({
+        "type": "Ready",
+        "status": wanted.status,
+        "reason": wanted.reason,
+        "message": wanted.message,
+        "lastTransitionTime": time::format_seconds(clock.now_seconds()),
+    });
+    let status = json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "ServiceCIDR",
+        "metadata": { "name": name },
+        "status": { "conditions": [condition] },
+    });
+    let api: Api<ServiceCIDR> = Api::all(client.clone());
+    api.patch_status(&name, &PatchParams::apply(NAME).force(), &Patch::Apply(&status)).await.map(|_| ())
+}
+
+/// That the range is gone is no failure.
+fn settle(outcome: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match outcome {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        other => other,
+    }
+}
