@@ -108,6 +108,11 @@ impl Rkube {
     }
 }
 
+/// Where a program built from `tests/clients/NAME` is, for tests that need no rkube.
+pub fn go_program(name: &str) -> Option<PathBuf> {
+    find("RKUBE_TEST_GO_PROGRAMS", None).map(|directory| directory.join(name))
+}
+
 /// Where an etcd is, for tests of the store over it.
 pub fn etcd() -> Option<PathBuf> {
     find("RKUBE_TEST_ETCD", Some("etcd"))

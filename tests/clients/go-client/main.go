@@ -1,6 +1,7 @@
 // Creates, lists and watches pods with client-go over protobuf, as Kubernetes' own components do.
 //
 // Usage: go-client NAMESPACE, with KUBECONFIG set. Prints one line per step; exits non-zero at the first surprise.
+// Or: go-client --patches, which makes the patches that kubectl would send (see patches.go), without a server.
 package main
 
 import (
@@ -28,7 +29,11 @@ const protobuf = "application/vnd.kubernetes.protobuf"
 
 func main() {
 	if len(os.Args) != 2 {
-		fail("usage: go-client NAMESPACE")
+		fail("usage: go-client NAMESPACE | --patches")
+	}
+	if os.Args[1] == "--patches" {
+		answerPatches()
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
