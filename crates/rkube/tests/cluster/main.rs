@@ -6,8 +6,10 @@
 mod authentication;
 mod backup;
 mod bad_input;
+mod charts;
 mod crash;
 mod etcd;
+mod examples;
 mod go_client;
 mod helm;
 mod kopf;
@@ -15,11 +17,14 @@ mod kube_rs;
 mod kubectl_apply;
 mod kubectl_change;
 mod kubectl_discover;
+mod kubectl_kinds;
+mod kubectl_make;
 mod kubectl_old;
 mod kubectl_read;
 mod kubectl_watch;
 mod life;
 mod python;
+mod services;
 
 use rkube_testkit::Rkube;
 
