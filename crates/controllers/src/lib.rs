@@ -7,6 +7,7 @@ mod namespaces;
 mod root_ca;
 mod service_accounts;
 mod service_cidrs;
+mod volume_protection;
 
 use std::sync::Arc;
 
@@ -30,5 +31,8 @@ pub fn start(config: &Config) -> JoinSet<()> {
     tasks.spawn(service_accounts::run((config.client)("service-account-controller")));
     tasks.spawn(root_ca::run((config.client)("root-ca-cert-publisher"), config.root_ca.clone()));
     tasks.spawn(service_cidrs::run((config.client)("service-cidrs-controller"), config.clock.clone()));
+    tasks.spawn(volume_protection::claims((config.client)("pvc-protection-controller")));
+    tasks.spawn(volume_protection::volumes((config.client)("pv-protection-controller")));
+    tasks.spawn(volume_protection::classes((config.client)("vac-protection-controller")));
     tasks
 }

@@ -10,7 +10,7 @@ pub mod informer;
 pub mod queue;
 pub mod reconcile;
 
-pub use informer::Informer;
+pub use informer::{Informer, Key};
 pub use kube;
 pub use queue::Queue;
 pub use reconcile::run;

@@ -25,6 +25,7 @@ mod kubectl_watch;
 mod life;
 mod python;
 mod services;
+mod volumes;
 
 use rkube_testkit::Rkube;
 
