@@ -46,6 +46,7 @@ pub use estimate::{Range, Sizes};
 pub use functions::EvalError;
 pub use functions::authorization::{Authorization, Authorizer, Decision, Question};
 pub use functions::network::Cidr;
+pub use parse::is_identifier;
 pub use program::{Activation, Program};
 pub use source::{Issue, Issues, Location};
 pub use time::Timestamp;

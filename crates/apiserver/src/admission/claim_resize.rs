@@ -39,7 +39,7 @@ impl PersistentVolumeClaimResize {
 
     fn allows_expansion(&self, class: &str) -> bool {
         let found = self.classes.as_ref().and_then(|classes| classes.get(&classes.key("", class)));
-        found.is_some_and(|entry| entry.object.value(entry.revision).bool("allowVolumeExpansion"))
+        found.is_some_and(|entry| entry.object.tree().bool("allowVolumeExpansion"))
     }
 }
 

@@ -2,8 +2,7 @@
 
 mod certificates;
 mod claim_resize;
-mod default_ingress_class;
-mod default_storage_class;
+mod default_class;
 mod default_tolerations;
 mod limit_ranger;
 mod namespace_lifecycle;
@@ -24,7 +23,6 @@ use futures::future::BoxFuture;
 use rkube_machinery::host::Entropy;
 use rkube_machinery::{GroupResource, Status, Value};
 
-use crate::cache;
 use crate::registry::Call;
 use crate::request::UserRef;
 use crate::resources::{Resources, Served};
@@ -124,7 +122,7 @@ impl Chain {
                 Box::new(priority::Priority::new(resources)),
                 Box::new(default_tolerations::DefaultTolerationSeconds),
                 Box::new(pod_group_protection::PodGroupProtection),
-                Box::new(default_storage_class::DefaultStorageClass::new(resources)),
+                Box::new(default_class::DefaultClass::of_claims(resources)),
                 Box::new(storage_protection::StorageObjectInUseProtection),
                 Box::new(claim_resize::PersistentVolumeClaimResize::new(resources)),
                 Box::new(runtime_class::RuntimeClass::new(resources)),
@@ -132,7 +130,7 @@ impl Chain {
                 Box::new(certificates::CertificateSigning),
                 Box::new(certificates::ClusterTrustBundleAttest),
                 Box::new(certificates::CertificateSubjectRestriction),
-                Box::new(default_ingress_class::DefaultIngressClass::new(resources)),
+                Box::new(default_class::DefaultClass::of_ingresses(resources)),
                 Box::new(pod_group_workload::PodGroupWorkloadExists::new(resources)),
                 Box::new(topology_labels::PodTopologyLabels::new(resources)),
                 Box::new(pod_resize::PodResizeValidator::new(resources)),
@@ -166,50 +164,5 @@ impl Chain {
             }
         }
         Ok(())
-    }
-}
-
-/// The newest class that one of these annotations marks as the default; of equally new ones the first by name.
-fn newest_default(classes: &cache::Resource, annotations: &[&str]) -> Option<String> {
-    let all = classes.snapshot().0;
-    let values = all.values().map(|entry| entry.object.value(entry.revision));
-    let defaults = values.filter(|class| {
-        let given = class.at(&["metadata", "annotations"]);
-        annotations.iter().any(|annotation| given.str(annotation) == "true")
-    });
-    let newest = defaults.min_by_key(|class| {
-        let metadata = class.get("metadata");
-        (std::cmp::Reverse(metadata.str("creationTimestamp").to_owned()), metadata.str("name").to_owned())
-    });
-    newest.map(|class| class.get("metadata").str("name").to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use rkube_store::KeyValue;
-
-    use super::*;
-
-    #[test]
-    fn of_several_default_classes_the_newest_counts() {
-        let kind = rkube_kinds::ALL.iter().find(|kind| kind.resource == "storageclasses").unwrap();
-        let classes = cache::Resource::new(kind);
-        let table = [("a", "2020", "true"), ("c", "2021", "true"), ("b", "2021", "true"), ("d", "2022", "false")];
-        let stored = table.map(|(name, year, default)| {
-            let text = format!(
-                r#"{{"metadata":{{"name":"{name}","creationTimestamp":"{year}-01-01T00:00:00Z","annotations":{{"d":"{default}"}}}}}}"#
-            );
-            KeyValue {
-                key: classes.key("", name).into(),
-                value: text.into(),
-                create_revision: 1,
-                mod_revision: 1,
-                lease: None,
-                note: None,
-            }
-        });
-        classes.reset(stored.to_vec(), 1);
-        assert_eq!(newest_default(&classes, &["other", "d"]).as_deref(), Some("b"));
-        assert_eq!(newest_default(&classes, &["other"]), None);
     }
 }

@@ -40,7 +40,7 @@ impl PodResizeValidator {
             let why = format!("pod resize is only supported on linux nodes, node {node} is {system}");
             return Err(because(attributes.forbidden(pod, why), "UnsupportedPlatform"));
         }
-        match too_much(pod.get("spec"), node.object.value(node.revision).get("status")) {
+        match too_much(pod.get("spec"), node.object.tree().get("status")) {
             Some(why) => Err(because(attributes.forbidden(pod, why), "NodeCapacity")),
             None => Ok(()),
         }

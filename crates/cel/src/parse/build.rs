@@ -8,7 +8,7 @@ use crate::ast::{self, Entry, Expr, Field, Literal};
 use crate::source::Source;
 
 /// Words that are no names of variables, though the grammar takes them.
-const RESERVED: [&str; 17] = [
+const RESERVED: &[&str] = &[
     "as",
     "break",
     "const",
@@ -27,6 +27,19 @@ const RESERVED: [&str; 17] = [
     "void",
     "while",
 ];
+
+/// Words that are values or operators.
+const KEYWORDS: &[&str] = &["true", "false", "null", "in"];
+
+/// Whether a variable or a field can be called so.
+pub fn is_identifier(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    let begins = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    begins
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !RESERVED.contains(&name)
+        && !KEYWORDS.contains(&name)
+}
 
 #[derive(Debug, Default)]
 pub struct Builder {

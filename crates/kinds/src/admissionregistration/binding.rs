@@ -3,10 +3,11 @@
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, names};
 
+use super::Registration;
 use super::match_resources;
 use super::policy::SPEC;
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Part, Repeat, Rules};
+use crate::kind::Column;
 use crate::meta;
 
 const NOT_FOUND_ACTIONS: &[&str] = &["Deny", "Allow"];
@@ -30,7 +31,7 @@ pub struct BindingRules {
     pub default_not_found: bool,
 }
 
-impl Rules for BindingRules {
+impl Registration for BindingRules {
     fn default(&self, binding: &mut Value) {
         let Some(spec) = binding.find_mut("spec") else { return };
         match_resources::default(spec, "matchResources");
@@ -41,7 +42,7 @@ impl Rules for BindingRules {
         }
     }
 
-    fn validate_create(&self, binding: &Value, errors: &mut Errors) {
+    fn validate(&self, binding: &Value, _old: Option<&Value>, errors: &mut Errors) {
         let spec = binding.get("spec");
         let name = spec.str("policyName");
         if name.is_empty() {
@@ -59,34 +60,6 @@ impl Rules for BindingRules {
         } else {
             validate_actions(SPEC.child("validationActions"), spec.get("validationActions"), errors);
         }
-    }
-
-    fn validate_update(&self, _part: Part, binding: &Value, _old: &Value, errors: &mut Errors) {
-        self.validate_create(binding, errors);
-    }
-
-    fn warnings(&self, binding: &Value, _old: Option<&Value>) -> Vec<String> {
-        super::name_warnings(binding)
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::New
-    }
-
-    fn checks_finalizers(&self) -> bool {
-        false
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

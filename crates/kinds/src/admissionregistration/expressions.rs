@@ -13,31 +13,6 @@ const VALUE_EXPRESSION_MAX_BYTES: usize = 5 * 1024;
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const PATCH_TYPES: &[&str] = &["ApplyConfiguration", "JSONPatch"];
 
-/// Words that cannot be names in CEL.
-const RESERVED: &[&str] = &[
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// The `matchConditions` of a webhook or policy; `params` says whether they may speak of parameters.
 pub fn validate_match_conditions(path: Path<'_>, holder: &Value, params: bool, errors: &mut Errors) {
     let conditions = holder.list("matchConditions");
@@ -80,7 +55,7 @@ pub fn validate_variables<'a>(
         let name = variable.str("name");
         if name.trim().is_empty() {
             errors.required(path.child("name"), "name is not specified");
-        } else if !is_identifier(name) {
+        } else if !rkube_cel::is_identifier(name) {
             errors.invalid(path.child("name"), name, "must be a valid CEL identifier");
         }
         let expression = variable.str("expression");
@@ -219,10 +194,4 @@ fn refuse(path: Path<'_>, shown: &str, refusal: Refusal, errors: &mut Errors) {
         Refusal::Invalid(detail) => errors.invalid(path, shown, detail),
         Refusal::Internal(detail) => errors.internal(path, detail),
     }
-}
-
-fn is_identifier(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    let begins = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    begins && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !RESERVED.contains(&name)
 }

@@ -17,6 +17,9 @@ pub mod validating_webhook_configuration;
 mod webhook;
 
 use rkube_machinery::Value;
+use rkube_machinery::field::Errors;
+
+use crate::kind::{Part, Repeat, Rules};
 
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 pub(crate) const CATEGORIES: &[&str] = &["api-extensions"];
@@ -25,6 +28,54 @@ const STATIC_SUFFIX: &str = ".static.k8s.io";
 const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
 const MATCH_POLICIES: &[&str] = &["Equivalent", "Exact"];
 const REINVOCATION_POLICIES: &[&str] = &["IfNeeded", "Never"];
+
+/// What is registered and has no status: webhooks, bindings, mutating policies. They differ in what they say.
+struct Registered<R>(R);
+
+trait Registration: Send + Sync + 'static {
+    fn default(&self, object: &mut Value);
+
+    /// `old` is there on updates.
+    fn validate(&self, object: &Value, old: Option<&Value>, errors: &mut Errors);
+}
+
+impl<R: Registration> Rules for Registered<R> {
+    fn default(&self, object: &mut Value) {
+        self.0.default(object);
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut Errors) {
+        self.0.validate(object, None, errors);
+    }
+
+    fn validate_update(&self, _part: Part, object: &Value, old: &Value, errors: &mut Errors) {
+        self.0.validate(object, Some(old), errors);
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        name_warnings(object)
+    }
+
+    fn repeats_meta(&self, _part: Part) -> Repeat {
+        Repeat::New
+    }
+
+    fn checks_finalizers(&self) -> bool {
+        false
+    }
+
+    fn unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+}
 
 /// Some names are kept for configurations that come from files.
 fn name_warnings(object: &Value) -> Vec<String> {

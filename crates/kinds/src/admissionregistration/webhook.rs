@@ -3,9 +3,9 @@
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, names};
 
+use super::Registration;
 use super::{FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES, client_config, expressions, match_resources};
 use crate::fields::texts;
-use crate::kind::{Part, Repeat, Rules};
 use crate::meta;
 
 /// Versions of AdmissionReview that the server speaks.
@@ -30,7 +30,7 @@ struct Options {
     lenient_selectors: bool,
 }
 
-impl Rules for WebhookRules {
+impl Registration for WebhookRules {
     fn default(&self, configuration: &mut Value) {
         for hook in configuration.list_mut("webhooks") {
             hook.set_if_absent("failurePolicy", "Fail");
@@ -44,41 +44,14 @@ impl Rules for WebhookRules {
         }
     }
 
-    fn validate_create(&self, configuration: &Value, errors: &mut Errors) {
-        self.validate(configuration, &Options::default(), errors);
-    }
-
-    fn validate_update(&self, _part: Part, configuration: &Value, old: &Value, errors: &mut Errors) {
-        self.validate(configuration, &Options::of(configuration, old), errors);
-    }
-
-    fn warnings(&self, configuration: &Value, _old: Option<&Value>) -> Vec<String> {
-        super::name_warnings(configuration)
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::New
-    }
-
-    fn checks_finalizers(&self) -> bool {
-        false
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
+    fn validate(&self, configuration: &Value, old: Option<&Value>, errors: &mut Errors) {
+        let options = old.map_or_else(Options::default, |old| Options::of(configuration, old));
+        self.validate_hooks(configuration, &options, errors);
     }
 }
 
 impl WebhookRules {
-    fn validate(&self, configuration: &Value, options: &Options, errors: &mut Errors) {
+    fn validate_hooks(&self, configuration: &Value, options: &Options, errors: &mut Errors) {
         let hooks = configuration.list("webhooks");
         for (index, hook) in hooks.iter().enumerate() {
             let path = WEBHOOKS.index(index);

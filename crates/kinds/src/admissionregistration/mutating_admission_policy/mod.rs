@@ -4,9 +4,9 @@ use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
 
 use super::policy::{self, SPEC};
-use super::{CATEGORIES, GROUP, REINVOCATION_POLICIES, count, expressions};
+use super::{CATEGORIES, GROUP, REINVOCATION_POLICIES, Registered, Registration, count, expressions};
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope, renamed};
+use crate::kind::{Column, Kind, Scope, renamed};
 
 pub static KIND: Kind = ROW;
 
@@ -36,7 +36,7 @@ const ROW: Kind = Kind {
         ),
         AGE,
     ],
-    rules: &MutatingPolicyRules,
+    rules: &Registered(MutatingPolicyRules),
     ..Kind::DEFAULTS
 };
 
@@ -59,41 +59,13 @@ pub static ALPHA: Kind = Kind {
 
 struct MutatingPolicyRules;
 
-impl Rules for MutatingPolicyRules {
+impl Registration for MutatingPolicyRules {
     fn default(&self, policy: &mut Value) {
         policy::default(policy);
     }
 
-    fn validate_create(&self, policy: &Value, errors: &mut Errors) {
-        validate(policy, None, errors);
-    }
-
-    fn validate_update(&self, _part: Part, policy: &Value, old: &Value, errors: &mut Errors) {
-        validate(policy, Some(old), errors);
-    }
-
-    fn warnings(&self, policy: &Value, _old: Option<&Value>) -> Vec<String> {
-        super::name_warnings(policy)
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::New
-    }
-
-    fn checks_finalizers(&self) -> bool {
-        false
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
+    fn validate(&self, policy: &Value, old: Option<&Value>, errors: &mut Errors) {
+        validate(policy, old, errors);
     }
 }
 

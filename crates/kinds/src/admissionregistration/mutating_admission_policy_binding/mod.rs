@@ -1,5 +1,6 @@
 //! MutatingAdmissionPolicyBinding: where a mutating policy holds, and with which parameters.
 
+use super::Registered;
 use super::binding::{BindingRules, COLUMNS};
 use super::{CATEGORIES, GROUP};
 use crate::kind::{Kind, Scope, renamed};
@@ -16,7 +17,7 @@ const ROW: Kind = Kind {
     type_name: "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
     storage_prefix: "mutatingadmissionpolicybindings",
     columns: COLUMNS,
-    rules: &BindingRules { mutating: true, default_not_found: false },
+    rules: &Registered(BindingRules { mutating: true, default_not_found: false }),
     ..Kind::DEFAULTS
 };
 
@@ -34,6 +35,6 @@ pub static ALPHA: Kind = Kind {
     deprecation: "admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicyBinding is deprecated in v1.35+, unavailable in v1.38+",
     off_by_default: true,
     conversion: Some(renamed!("admissionregistration.k8s.io", "v1alpha1", stored as "v1")),
-    rules: &BindingRules { mutating: true, default_not_found: true },
+    rules: &Registered(BindingRules { mutating: true, default_not_found: true }),
     ..ROW
 };

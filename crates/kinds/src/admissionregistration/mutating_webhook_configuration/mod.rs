@@ -1,5 +1,6 @@
 //! MutatingWebhookConfiguration: webhooks that may change what is written.
 
+use super::Registered;
 use super::webhook::WebhookRules;
 use super::{CATEGORIES, GROUP, count};
 use crate::columns::{AGE, NAME};
@@ -26,6 +27,6 @@ pub static KIND: Kind = Kind {
         },
         AGE,
     ],
-    rules: &WebhookRules { mutating: true },
+    rules: &Registered(WebhookRules { mutating: true }),
     ..Kind::DEFAULTS
 };

@@ -1,5 +1,6 @@
 //! ValidatingAdmissionPolicyBinding: where a validating policy holds, with which parameters, and what it does then.
 
+use super::Registered;
 use super::binding::{BindingRules, COLUMNS};
 use super::{CATEGORIES, GROUP};
 use crate::kind::{Kind, Scope};
@@ -14,6 +15,6 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
     storage_prefix: "validatingadmissionpolicybindings",
     columns: COLUMNS,
-    rules: &BindingRules { mutating: false, default_not_found: false },
+    rules: &Registered(BindingRules { mutating: false, default_not_found: false }),
     ..Kind::DEFAULTS
 };

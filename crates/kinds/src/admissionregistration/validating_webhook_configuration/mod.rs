@@ -1,5 +1,6 @@
 //! ValidatingWebhookConfiguration: webhooks that accept or reject what is written.
 
+use super::Registered;
 use super::webhook::WebhookRules;
 use super::{CATEGORIES, GROUP, count};
 use crate::columns::{AGE, NAME};
@@ -26,6 +27,6 @@ pub static KIND: Kind = Kind {
         },
         AGE,
     ],
-    rules: &WebhookRules { mutating: false },
+    rules: &Registered(WebhookRules { mutating: false }),
     ..Kind::DEFAULTS
 };
