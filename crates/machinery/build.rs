@@ -53,7 +53,7 @@ fn main() {
         }
         let names: Vec<&str> = flat.iter().map(|(json, _, _)| json.as_str()).collect();
         let (places, seed) = places(&names);
-        writeln!(out, "], places: &{places:?}, seed: {seed} }},").expect("fits");
+        writeln!(out, "], places: &{places:?}, seed: {seed}, written_unset: OnceLock::new() }},").expect("fits");
     }
     writeln!(out, "];").expect("fits");
     let path = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("types.rs");
@@ -111,9 +111,10 @@ fn write_field(out: &mut String, field: &Field, index: &BTreeMap<&str, usize>) {
     let strategy = flags.get("s").copied().unwrap_or_default();
     writeln!(
         out,
-        "Field {{ name: {name:?}, inline: {inline}, shape: {}, number: {}, go_type: {:?}, pointer: {}, required: {}, \
+        "Field {{ name: {name:?}, key: key({name:?}), owned: {:?}, inline: {inline}, shape: {}, number: {}, go_type: {:?}, pointer: {}, required: {}, \
          omit_empty: {}, omit_zero: {}, list: {list}, list_given: {list_given}, list_keys: &{keys:?}, map_atomic: {}, patch_merge: {}, \
          patch_retain_keys: {}, patch_replace: {}, merge_key: {:?}, default: {} }},",
+        format!("\"f:{name}\":{{}}"),
         shape(&field.shape, index),
         if field.number.is_empty() { "0" } else { &field.number },
         field.go_type.trim_start_matches('*'),

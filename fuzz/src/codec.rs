@@ -1,12 +1,15 @@
 //! JSON, YAML and protobuf: what is written reads back the same, and a canonical form is its own canonical form.
 
-use rkube_machinery::decode::{complete, decode};
+use rkube_machinery::decode::{complete, decode, direct};
 use rkube_machinery::{Type, Value, json, protobuf, yaml};
 
 use super::documents::Choices;
 
 /// Any text as JSON.
 pub fn json(bytes: &[u8]) {
+    let (kind, rest) = kind_first(bytes);
+    one_step_or_two(bytes, kind);
+    one_step_or_two(rest, kind);
     let Ok(value) = json::parse(bytes) else { return };
     // A whole number with an exponent is written without one and reads as an integer, and so does a negative zero.
     let once = json::parse(json::to_string(&value).as_bytes()).expect("what was written can be read");
@@ -16,7 +19,6 @@ pub fn json(bytes: &[u8]) {
     let mut pretty = Vec::new();
     json::write_pretty(&value, &mut pretty);
     assert_eq!(json::parse(&pretty), Ok(once));
-    let (kind, _) = kind_first(bytes);
     canonical(value, kind);
 }
 
@@ -24,7 +26,9 @@ pub fn json(bytes: &[u8]) {
 pub fn decoding(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let kind = choices.kind();
-    canonical(choices.fitting(kind, 0), kind);
+    let document = choices.fitting(kind, 0);
+    one_step_or_two(json::to_string(&document).as_bytes(), kind);
+    canonical(document, kind);
 }
 
 /// Any text as YAML.
@@ -84,6 +88,14 @@ fn canonical(raw: Value, kind: &'static Type) {
     let mut completed = once;
     complete(&mut completed, kind);
     assert_eq!(json::to_string(&completed), text, "{}", kind.name);
+}
+
+/// What is read in one step is what is read in two.
+fn one_step_or_two(bytes: &[u8], kind: &'static Type) {
+    let Some(once) = direct(bytes, kind) else { return };
+    let twice = decode(json::parse(bytes).expect("is JSON"), kind).expect("is of this type");
+    assert!(twice.strict.is_empty(), "{}: {:?}", kind.name, twice.strict);
+    assert_eq!(format!("{once:?}"), format!("{twice:?}"), "{}", kind.name);
 }
 
 fn kind_first(bytes: &[u8]) -> (&'static Type, &[u8]) {

@@ -42,7 +42,7 @@ fn refusal(user: &User, info: &RequestInfo) -> String {
     }
     let mut resource = info.resource.clone();
     if !info.subresource.is_empty() {
-        resource = format!("{resource}/{}", info.subresource);
+        resource = format!("{resource}/{}", info.subresource).into();
     }
     let scope = match info.namespace.as_str() {
         "" => "at the cluster scope".to_owned(),

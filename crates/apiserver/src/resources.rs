@@ -57,7 +57,8 @@ impl Served {
 /// All that is served, found by group, version and resource.
 pub struct Resources {
     all: Vec<Arc<Served>>,
-    by_path: HashMap<String, Arc<Served>>,
+    /// By the name of the resource; few groups and versions share one.
+    by_name: HashMap<&'static str, Vec<Arc<Served>>>,
     caches: Vec<Arc<cache::Resource>>,
 }
 
@@ -91,15 +92,16 @@ impl Resources {
                 })
             })
             .collect();
-        let by_path = all
-            .iter()
-            .map(|served| (path_key(served.kind.group, served.kind.version, served.kind.resource), served.clone()))
-            .collect();
-        Resources { all, by_path, caches }
+        let mut by_name: HashMap<&'static str, Vec<Arc<Served>>> = HashMap::new();
+        for served in &all {
+            by_name.entry(served.kind.resource).or_default().push(served.clone());
+        }
+        Resources { all, by_name, caches }
     }
 
     pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
-        self.by_path.get(&path_key(group, version, resource))
+        let mut found = self.by_name.get(resource)?.iter();
+        found.find(|served| served.kind.group == group && served.kind.version == version)
     }
 
     /// The objects of a resource, where it is served and has any.
@@ -122,8 +124,4 @@ impl Resources {
     pub fn has_group(&self, group: &str) -> bool {
         self.all.iter().any(|served| served.kind.group == group)
     }
-}
-
-fn path_key(group: &str, version: &str, resource: &str) -> String {
-    format!("{group}/{version}/{resource}")
 }

@@ -42,6 +42,7 @@ pub async fn serve(options: LimitOptions) -> Result<()> {
     let (rounds, _) = watch::channel(0);
     let memory = Arc::new(Memory {
         object: objects::filler(options.object_bytes),
+        pod: objects::filler(options.pod_bytes),
         list: objects::list(options.pod_bytes, PODS),
         page: objects::list(options.pod_bytes, PAGE),
         events: objects::event(options.event_bytes).repeat(EVENTS_AT_ONCE).into(),
@@ -58,6 +59,7 @@ pub async fn serve(options: LimitOptions) -> Result<()> {
 
 struct Memory {
     object: Bytes,
+    pod: Bytes,
     list: Bytes,
     page: Bytes,
     /// A few of them.
@@ -102,6 +104,7 @@ async fn answer(memory: Arc<Memory>, request: Request<Incoming>) -> Result<Respo
             memory.rounds.send_modify(|round| *round += 1);
             (StatusCode::OK, Body::Whole(Bytes::new()))
         }
+        (&Method::POST, path) if path.ends_with("/pods") => (StatusCode::CREATED, Body::Whole(memory.pod.clone())),
         (&Method::POST, _) => (StatusCode::CREATED, Body::Whole(memory.object.clone())),
         (&Method::GET, _) if query.contains("watch=") => (StatusCode::OK, events(&memory, query.contains("small"))),
         (&Method::GET, _) if query.contains("limit=") => (StatusCode::OK, chunks(memory.page.clone())),

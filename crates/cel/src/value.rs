@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use rkube_machinery::Value as Data;
 use rkube_machinery::quantity::Quantity;
+use rkube_machinery::{Value as Data, json};
 
 use crate::functions::authorization::Authorization;
 use crate::functions::network::Cidr;
@@ -109,6 +109,7 @@ impl Value {
                 let entries = map.iter().map(|(key, value)| (Value::string(key), Value::from_data(value)));
                 Value::map(entries.collect())
             }
+            Data::Written(text) => json::parse(text.as_bytes()).map_or(Value::Null, |data| Value::from_data(&data)),
         }
     }
 

@@ -27,7 +27,21 @@ fn date_and_time(seconds: i64) -> String {
     let (year, month, day) = civil_from_days(seconds.div_euclid(DAY_SECONDS));
     let rest = seconds.rem_euclid(DAY_SECONDS);
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+    if !(0..=9999).contains(&year) {
+        return format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+    }
+    // Every object that is written has such a text in it.
+    let mut text = String::with_capacity("2006-01-02T15:04:05.000000Z".len());
+    let parts =
+        [(' ', year / 100), (' ', year % 100), ('-', month), ('-', day), ('T', hour), (':', minute), (':', second)];
+    for (before, number) in parts {
+        if before != ' ' {
+            text.push(before);
+        }
+        text.push(char::from(b'0' + (number / 10) as u8));
+        text.push(char::from(b'0' + (number % 10) as u8));
+    }
+    text
 }
 
 /// RFC 3339 as seconds since 1970 and nanoseconds. The error is worded as Go's `time.Parse` words it.

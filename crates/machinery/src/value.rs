@@ -19,6 +19,20 @@ use crate::letters;
 /// A key or a string value.
 pub type Text = SmolStr;
 
+/// Texts of so many bytes stand where they are used and not beside it.
+const INLINE_MAX: usize = 23;
+
+/// A key of a map. Where it can be, it stands in the map itself: it is found faster.
+pub const fn key(name: &'static str) -> Text {
+    if name.len() <= INLINE_MAX { Text::new_inline(name) } else { Text::new_static(name) }
+}
+
+/// A [`Text`] of this, made with less copying to and fro than `Text::new` takes.
+#[inline]
+pub(crate) fn text_of(text: &str) -> Text {
+    if text.len() <= INLINE_MAX { Text::new_inline(text) } else { Text::new(text) }
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
     #[default]
@@ -29,6 +43,8 @@ pub enum Value {
     String(Text),
     Array(Vec<Value>),
     Object(Map),
+    /// An object as JSON text, on its way to the store: nobody looks into it, and nothing that is read has one.
+    Written(Box<str>),
 }
 
 static NULL: Value = Value::Null;
@@ -37,6 +53,7 @@ static EMPTY_MAP: Map = Map::new();
 /// Readers. An absent or wrongly typed field reads as the zero value: after decoding, types are right.
 impl Value {
     /// The field of this object; [`Value::Null`] where there is none.
+    #[inline]
     pub fn get(&self, key: &str) -> &Value {
         match self {
             Value::Object(map) => map.get(key).unwrap_or(&NULL),
@@ -50,39 +67,47 @@ impl Value {
     }
 
     /// The string field, empty where there is none.
+    #[inline]
     pub fn str(&self, key: &str) -> &str {
         self.get(key).as_str()
     }
 
     /// The integer field, zero where there is none.
+    #[inline]
     pub fn int(&self, key: &str) -> i64 {
         self.get(key).as_int().unwrap_or(0)
     }
 
     /// The boolean field, false where there is none.
+    #[inline]
     pub fn bool(&self, key: &str) -> bool {
         matches!(self.get(key), Value::Bool(true))
     }
 
     /// The list field's items, empty where there is none.
+    #[inline]
     pub fn list(&self, key: &str) -> &[Value] {
         self.get(key).items()
     }
 
     /// The map field, empty where there is none.
+    #[inline]
     pub fn map(&self, key: &str) -> &Map {
         self.get(key).as_map()
     }
 
     /// Whether the field is there and not null.
+    #[inline]
     pub fn has(&self, key: &str) -> bool {
         !self.get(key).is_null()
     }
 
+    #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 
+    #[inline]
     pub fn as_str(&self) -> &str {
         match self {
             Value::String(text) => text,
@@ -104,6 +129,7 @@ impl Value {
         }
     }
 
+    #[inline]
     pub fn items(&self) -> &[Value] {
         match self {
             Value::Array(items) => items,
@@ -111,6 +137,7 @@ impl Value {
         }
     }
 
+    #[inline]
     pub fn as_map(&self) -> &Map {
         match self {
             Value::Object(map) => map,
@@ -128,6 +155,7 @@ impl Value {
             Value::String(text) => text.is_empty(),
             Value::Array(items) => items.is_empty(),
             Value::Object(map) => map.is_empty(),
+            Value::Written(_) => false,
         }
     }
 }
@@ -222,7 +250,7 @@ impl Value {
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        Value::String(Text::new(text))
+        Value::String(text_of(text))
     }
 }
 impl From<String> for Value {
@@ -267,6 +295,8 @@ pub struct Map {
     entries: Vec<(Text, Value)>,
     /// Entries are in ascending key order and new ones are put where they belong; otherwise new ones go last.
     sorted: bool,
+    /// The marks of all keys, and perhaps of some that are gone: most of the keys that are asked for are not there.
+    marks: u32,
 }
 
 /// Maps of this size and below are searched linearly.
@@ -274,13 +304,13 @@ const LINEAR_MAX: usize = 12;
 
 impl Map {
     pub const fn new() -> Self {
-        Map { entries: Vec::new(), sorted: true }
+        Map { entries: Vec::new(), sorted: true, marks: 0 }
     }
 
     /// A map whose entries stay in the order in which they are added.
     pub fn in_order(entries: Vec<(Text, Value)>) -> Self {
         let sorted = entries.windows(2).all(|pair| letters::order(&pair[0].0, &pair[1].0).is_lt());
-        Map { entries, sorted }
+        Map::of(entries, sorted)
     }
 
     /// A map sorted by key; of entries with the same key the last one stays.
@@ -293,11 +323,21 @@ impl Map {
             }
             same
         });
-        Map { entries, sorted: true }
+        Map::of(entries, true)
+    }
+
+    fn of(entries: Vec<(Text, Value)>, sorted: bool) -> Self {
+        let marks = entries.iter().fold(0, |marks, entry| marks | letters::mark(&entry.0));
+        Map { entries, sorted, marks }
     }
 
     /// Where the entry of this key is.
+    #[inline]
     fn find(&self, key: &str) -> Option<usize> {
+        if self.marks & letters::mark(key) == 0 { None } else { self.search(key) }
+    }
+
+    fn search(&self, key: &str) -> Option<usize> {
         if self.sorted && self.entries.len() > LINEAR_MAX {
             return self.entries.binary_search_by(|entry| letters::order(&entry.0, key)).ok();
         }
@@ -312,6 +352,7 @@ impl Map {
         }
     }
 
+    #[inline]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.find(key).map(|index| &self.entries[index].1)
     }
@@ -328,7 +369,8 @@ impl Map {
     pub fn entry(&mut self, key: &str) -> &mut Value {
         let index = self.find(key).unwrap_or_else(|| {
             let index = self.place(key);
-            self.entries.insert(index, (Text::new(key), Value::Null));
+            self.entries.insert(index, (text_of(key), Value::Null));
+            self.marks |= letters::mark(key);
             index
         });
         &mut self.entries[index].1
@@ -352,6 +394,17 @@ impl Map {
 
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Whether the entries are in the order of their keys.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.sorted || self.entries.is_sorted_by(|left, right| left.0 < right.0)
+    }
+
+    /// The entry at this place.
+    pub(crate) fn at(&self, place: usize) -> (&Text, &Value) {
+        let (key, value) = &self.entries[place];
+        (key, value)
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Text, &Value)> + ExactSizeIterator {
@@ -408,7 +461,7 @@ impl<K: Into<Text>, V: Into<Value>> FromIterator<(K, V)> for Map {
 macro_rules! object {
     ($($key:literal : $value:expr),* $(,)?) => {
         $crate::value::Value::Object($crate::value::Map::in_order(vec![
-            $(($crate::value::Text::new_static($key), $crate::value::Value::from($value))),*
+            $((const { $crate::value::key($key) }, $crate::value::Value::from($value))),*
         ]))
     };
 }

@@ -1,13 +1,9 @@
 //! DefaultStorageClass and DefaultIngressClass: what names no class gets the one that is marked as the default.
 
-use std::sync::Arc;
-
-use futures::future::BoxFuture;
 use rkube_machinery::{Status, Value};
 
-use super::{Attributes, Operation, Plugin};
+use super::{Attributes, Objects, Operation, Plugin};
 use crate::cache;
-use crate::resources::Resources;
 
 pub struct DefaultClass {
     group: &'static str,
@@ -15,70 +11,64 @@ pub struct DefaultClass {
     /// The field of the spec that names the class, and the annotation that did so before there was one.
     field: &'static str,
     old_annotation: &'static str,
-    classes: Option<Arc<cache::Resource>>,
+    classes: Objects,
     /// What marks a class as the default.
     marks: &'static [&'static str],
 }
 
 impl DefaultClass {
-    pub fn of_claims(resources: &Resources) -> Self {
+    pub fn of_claims(classes: Objects) -> Self {
         DefaultClass {
             group: "",
             resource: "persistentvolumeclaims",
             field: "storageClassName",
             old_annotation: "volume.beta.kubernetes.io/storage-class",
-            classes: resources.cache("storage.k8s.io", "v1", "storageclasses"),
+            classes,
             marks: &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"],
         }
     }
 
-    pub fn of_ingresses(resources: &Resources) -> Self {
+    pub fn of_ingresses(classes: Objects) -> Self {
         DefaultClass {
             group: "networking.k8s.io",
             resource: "ingresses",
             field: "ingressClassName",
             old_annotation: "kubernetes.io/ingress.class",
-            classes: resources.cache("networking.k8s.io", "v1", "ingressclasses"),
+            classes,
             marks: &["ingressclass.kubernetes.io/is-default-class"],
         }
     }
 }
 
 impl Plugin for DefaultClass {
-    fn handles(&self, attributes: &Attributes) -> bool {
+    fn handles(&self, attributes: &Attributes<'_>) -> bool {
         attributes.operation == Operation::Create && attributes.is(self.group, self.resource)
     }
 
-    fn mutate<'a>(
-        &'a self,
-        _attributes: &'a mut Attributes,
-        object: &'a mut Value,
-        _old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate(&self, _attributes: &mut Attributes<'_>, object: &mut Value) -> Result<(), Status> {
         let annotated = object.at(&["metadata", "annotations"]).has(self.old_annotation);
         if !annotated
             && !object.get("spec").has(self.field)
-            && let Some(name) = self.classes.as_ref().and_then(|classes| newest_default(classes, self.marks))
+            && let Some(name) = newest_default(&self.classes.all(), self.marks)
         {
             object.object_mut("spec").set(self.field, name);
         }
-        Box::pin(async { Ok(()) })
+        Ok(())
     }
 }
 
 /// The newest class that one of these annotations marks as the default; of equally new ones the first by name.
-fn newest_default(classes: &cache::Resource, annotations: &[&str]) -> Option<String> {
-    let all = classes.snapshot().0;
-    let values = all.values().map(|entry| entry.object.tree());
+fn newest_default<'a>(classes: &'a cache::Items, annotations: &[&str]) -> Option<&'a str> {
+    let values = classes.values().map(|entry| entry.object.tree());
     let defaults = values.filter(|class| {
         let given = class.at(&["metadata", "annotations"]);
         annotations.iter().any(|annotation| given.str(annotation) == "true")
     });
     let newest = defaults.min_by_key(|class| {
         let metadata = class.get("metadata");
-        (std::cmp::Reverse(metadata.str("creationTimestamp").to_owned()), metadata.str("name").to_owned())
+        (std::cmp::Reverse(metadata.str("creationTimestamp")), metadata.str("name"))
     });
-    newest.map(|class| class.get("metadata").str("name").to_owned())
+    newest.map(|class| class.get("metadata").str("name"))
 }
 
 #[cfg(test)]
@@ -106,7 +96,8 @@ mod tests {
             }
         });
         classes.reset(stored.to_vec(), 1);
-        assert_eq!(newest_default(&classes, &["other", "d"]).as_deref(), Some("b"));
+        let classes = classes.snapshot().0;
+        assert_eq!(newest_default(&classes, &["other", "d"]), Some("b"));
         assert_eq!(newest_default(&classes, &["other"]), None);
     }
 }

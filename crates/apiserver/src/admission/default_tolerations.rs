@@ -1,7 +1,6 @@
 //! DefaultTolerationSeconds: pods stay five minutes on a node that stopped answering, unless they say otherwise.
 
-use futures::future::BoxFuture;
-use rkube_machinery::{Status, Value, object};
+use rkube_machinery::{Status, Text, Value, object};
 
 use super::{Attributes, Operation, Plugin};
 
@@ -11,25 +10,21 @@ const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/u
 pub struct DefaultTolerationSeconds;
 
 impl Plugin for DefaultTolerationSeconds {
-    fn handles(&self, attributes: &Attributes) -> bool {
+    fn handles(&self, attributes: &Attributes<'_>) -> bool {
         attributes.operation != Operation::Delete && attributes.is("", "pods")
     }
 
-    fn mutate<'a>(
-        &'a self,
-        _attributes: &'a mut Attributes,
-        object: &'a mut Value,
-        _old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let spec = object.object_mut("spec");
-        let missing: Vec<&str> =
-            TAINTS.into_iter().filter(|taint| !tolerates(spec.list("tolerations"), taint)).collect();
-        for taint in missing {
-            spec.array_mut("tolerations").push(object! {
-                "key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS,
-            });
+    fn mutate(&self, _attributes: &mut Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
+        let spec = pod.object_mut("spec");
+        for taint in TAINTS {
+            if !tolerates(spec.list("tolerations"), taint) {
+                let key = Text::new_static(taint);
+                spec.array_mut("tolerations").push(object! {
+                    "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS,
+                });
+            }
         }
-        Box::pin(async { Ok(()) })
+        Ok(())
     }
 }
 

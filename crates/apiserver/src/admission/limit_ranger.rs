@@ -2,43 +2,22 @@
 //! these allow.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use rkube_machinery::quantity::Quantity;
 use rkube_machinery::{Map, Status, Value};
 
-use super::{Attributes, Operation, Plugin};
-use crate::cache;
-use crate::resources::Resources;
+use super::{Attributes, Objects, Operation, Plugin};
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// Above, amounts are compared in units, not in thousandths.
 const MILLI_MAX: i64 = i64::MAX / 1000;
 
 pub struct LimitRanger {
-    ranges: Option<Arc<cache::Resource>>,
-}
-
-impl LimitRanger {
-    pub fn new(resources: &Resources) -> Self {
-        LimitRanger { ranges: resources.cache("", "v1", "limitranges") }
-    }
-
-    /// The limits of all limit ranges in a namespace, by range.
-    fn ranges(&self, namespace: &str) -> Vec<Value> {
-        let Some(ranges) = &self.ranges else { return Vec::new() };
-        if ranges.count() == 0 {
-            return Vec::new();
-        }
-        let all = ranges.snapshot().0;
-        let here = all.values().filter(|entry| entry.object.namespace == namespace);
-        here.map(|entry| entry.object.value(entry.revision)).collect()
-    }
+    pub ranges: Objects,
 }
 
 impl Plugin for LimitRanger {
-    fn handles(&self, attributes: &Attributes) -> bool {
+    fn handles(&self, attributes: &Attributes<'_>) -> bool {
         let updating = attributes.operation == Operation::Update;
         match attributes.operation {
             Operation::Delete => false,
@@ -48,38 +27,23 @@ impl Plugin for LimitRanger {
         }
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a mut Attributes,
-        object: &'a mut Value,
-        old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        if attributes.served.kind.resource == "pods" && !is_going(old) {
-            for range in self.ranges(&attributes.namespace) {
-                set_defaults(object, &range);
+    fn mutate(&self, attributes: &mut Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+        if attributes.served.kind.resource == "pods" && !is_going(attributes.old) {
+            for range in self.ranges.within(attributes.namespace) {
+                set_defaults(object, range.tree());
             }
         }
-        Box::pin(async { Ok(()) })
+        Ok(())
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a mut Attributes,
-        object: Option<&'a Value>,
-        old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let outcome = match object.filter(|_| !is_going(old)) {
-            Some(object) => {
-                let is_pod = attributes.served.kind.resource == "pods";
-                let complaints = self.ranges(&attributes.namespace).into_iter().find_map(|range| {
-                    let found = if is_pod { check_pod(object, &range) } else { check_claim(object, &range) };
-                    aggregate(found)
-                });
-                complaints.map_or(Ok(()), |why| Err(attributes.forbidden(object, why)))
-            }
-            None => Ok(()),
-        };
-        Box::pin(async { outcome })
+    fn validate(&self, attributes: &mut Attributes<'_>, object: &Value) -> Result<(), Status> {
+        if is_going(attributes.old) {
+            return Ok(());
+        }
+        let check = if attributes.served.kind.resource == "pods" { check_pod } else { check_claim };
+        let ranges = self.ranges.within(attributes.namespace);
+        let complaint = ranges.iter().find_map(|range| aggregate(check(object, range.tree())));
+        complaint.map_or(Ok(()), |why| Err(attributes.forbidden(object, why)))
     }
 }
 

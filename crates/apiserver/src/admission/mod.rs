@@ -18,13 +18,14 @@ mod taint_nodes;
 mod topology_labels;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::future::BoxFuture;
 use rkube_machinery::host::Entropy;
 use rkube_machinery::{GroupResource, Status, Value};
 
+use crate::cache;
 use crate::registry::Call;
-use crate::request::UserRef;
+use crate::request::User;
 use crate::resources::{Resources, Served};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,27 +36,36 @@ pub enum Operation {
 }
 
 /// What plugins know of a write.
-pub struct Attributes {
+pub struct Attributes<'a> {
     pub operation: Operation,
-    pub served: Arc<Served>,
-    pub subresource: String,
-    pub namespace: String,
-    pub name: String,
-    pub user: UserRef,
+    pub served: &'a Served,
+    pub subresource: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    /// What an update changes.
+    pub old: Option<&'a Value>,
+    pub user: &'a User,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
+    /// How often the plugin at work has been asked again already.
+    retries: usize,
+    /// The plugin at work wants to be asked again after this time.
+    retry_after: Option<Duration>,
 }
 
-impl Attributes {
-    pub fn new(call: &Call<'_>, operation: Operation) -> Attributes {
+impl<'a> Attributes<'a> {
+    pub fn new(call: &Call<'a>, operation: Operation, old: Option<&'a Value>) -> Self {
         Attributes {
             operation,
-            served: call.served.clone(),
-            subresource: call.info.subresource.clone(),
-            namespace: call.info.namespace.clone(),
-            name: call.info.name.clone(),
-            user: call.user.clone(),
+            served: call.served,
+            subresource: &call.info.subresource,
+            namespace: &call.info.namespace,
+            name: &call.info.name,
+            old,
+            user: call.user,
             warnings: Vec::new(),
+            retries: 0,
+            retry_after: None,
         }
     }
 
@@ -76,32 +86,30 @@ impl Attributes {
     /// The refusal of this write.
     pub fn forbidden(&self, object: &Value, why: impl AsRef<str>) -> Status {
         let metadata = object.get("metadata");
-        let candidates = [self.name.as_str(), metadata.str("name"), metadata.str("generateName"), "Unknown"];
+        let candidates = [self.name, metadata.str("name"), metadata.str("generateName"), "Unknown"];
         let name = candidates.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
         Status::forbidden(self.resource(), name, why)
     }
+
+    /// For a plugin that refuses because it misses something that may be on its way here: it is asked again after
+    /// `delay`, at most so many times, before the refusal counts.
+    pub fn retry(&mut self, delay: Duration, retries_max: usize) {
+        self.retry_after = (self.retries < retries_max).then_some(delay);
+    }
 }
 
-/// A plugin takes part in either step or both. `old` is there on updates and deletions, `object` on all but deletions.
+/// A plugin takes part in either step or both, and waits for nothing itself: see [`Attributes::retry`].
 pub trait Plugin: Send + Sync {
-    fn handles(&self, attributes: &Attributes) -> bool;
+    fn handles(&self, attributes: &Attributes<'_>) -> bool;
 
-    fn mutate<'a>(
-        &'a self,
-        _attributes: &'a mut Attributes,
-        _object: &'a mut Value,
-        _old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        Box::pin(async { Ok(()) })
+    /// Not asked about deletions. Asked again after [`Attributes::retry`], with what it changed before.
+    fn mutate(&self, _attributes: &mut Attributes<'_>, _object: &mut Value) -> Result<(), Status> {
+        Ok(())
     }
 
-    fn validate<'a>(
-        &'a self,
-        _attributes: &'a mut Attributes,
-        _object: Option<&'a Value>,
-        _old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        Box::pin(async { Ok(()) })
+    /// On deletions, `object` is what goes.
+    fn validate(&self, _attributes: &mut Attributes<'_>, _object: &Value) -> Result<(), Status> {
+        Ok(())
     }
 }
 
@@ -111,58 +119,126 @@ pub struct Chain {
 }
 
 impl Chain {
-    pub fn new(resources: &Arc<Resources>, entropy: &Arc<dyn Entropy>) -> Chain {
+    pub fn new(resources: &Resources, entropy: &Arc<dyn Entropy>) -> Chain {
+        let v1 = |group, resource| Objects(resources.cache(group, "v1", resource));
+        let workloads = Objects(resources.cache("scheduling.k8s.io", "v1alpha2", "workloads"));
         Chain {
             plugins: vec![
-                Box::new(namespace_lifecycle::NamespaceLifecycle::new(resources)),
-                Box::new(limit_ranger::LimitRanger::new(resources)),
-                Box::new(service_account::ServiceAccount::new(resources, entropy)),
+                Box::new(namespace_lifecycle::NamespaceLifecycle { namespaces: v1("", "namespaces") }),
+                Box::new(limit_ranger::LimitRanger { ranges: v1("", "limitranges") }),
+                Box::new(service_account::ServiceAccount {
+                    accounts: v1("", "serviceaccounts"),
+                    entropy: entropy.clone(),
+                }),
                 Box::new(taint_nodes::TaintNodesByCondition),
-                Box::new(pod_security::PodSecurity::new(resources)),
-                Box::new(priority::Priority::new(resources)),
+                Box::new(pod_security::PodSecurity { namespaces: v1("", "namespaces"), pods: v1("", "pods") }),
+                Box::new(priority::Priority { classes: v1("scheduling.k8s.io", "priorityclasses") }),
                 Box::new(default_tolerations::DefaultTolerationSeconds),
                 Box::new(pod_group_protection::PodGroupProtection),
-                Box::new(default_class::DefaultClass::of_claims(resources)),
+                Box::new(default_class::DefaultClass::of_claims(v1("storage.k8s.io", "storageclasses"))),
                 Box::new(storage_protection::StorageObjectInUseProtection),
-                Box::new(claim_resize::PersistentVolumeClaimResize::new(resources)),
-                Box::new(runtime_class::RuntimeClass::new(resources)),
+                Box::new(claim_resize::PersistentVolumeClaimResize { classes: v1("storage.k8s.io", "storageclasses") }),
+                Box::new(runtime_class::RuntimeClass { classes: v1("node.k8s.io", "runtimeclasses") }),
                 Box::new(certificates::CertificateApproval),
                 Box::new(certificates::CertificateSigning),
                 Box::new(certificates::ClusterTrustBundleAttest),
                 Box::new(certificates::CertificateSubjectRestriction),
-                Box::new(default_class::DefaultClass::of_ingresses(resources)),
-                Box::new(pod_group_workload::PodGroupWorkloadExists::new(resources)),
-                Box::new(topology_labels::PodTopologyLabels::new(resources)),
-                Box::new(pod_resize::PodResizeValidator::new(resources)),
+                Box::new(default_class::DefaultClass::of_ingresses(v1("networking.k8s.io", "ingressclasses"))),
+                Box::new(pod_group_workload::PodGroupWorkloadExists { workloads }),
+                Box::new(topology_labels::PodTopologyLabels { nodes: v1("", "nodes") }),
+                Box::new(pod_resize::PodResizeValidator { nodes: v1("", "nodes") }),
             ],
         }
     }
 
-    pub async fn mutate(
-        &self,
-        attributes: &mut Attributes,
-        object: &mut Value,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
+    pub async fn mutate(&self, attributes: &mut Attributes<'_>, object: &mut Value) -> Result<(), Status> {
         for plugin in &self.plugins {
-            if plugin.handles(attributes) {
-                plugin.mutate(attributes, object, old).await?;
+            if !plugin.handles(attributes) {
+                continue;
+            }
+            attributes.retries = 0;
+            while let Err(refusal) = plugin.mutate(attributes, object) {
+                let delay = attributes.retry_after.take().ok_or(refusal)?;
+                tokio::time::sleep(delay).await;
+                attributes.retries += 1;
             }
         }
         Ok(())
     }
 
-    pub async fn validate(
-        &self,
-        attributes: &mut Attributes,
-        object: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
+    pub fn validate(&self, attributes: &mut Attributes<'_>, object: &Value) -> Result<(), Status> {
         for plugin in &self.plugins {
             if plugin.handles(attributes) {
-                plugin.validate(attributes, object, old).await?;
+                plugin.validate(attributes, object)?;
             }
         }
         Ok(())
+    }
+}
+
+/// The objects of a resource that a plugin looks at; where it is not served there are none.
+pub struct Objects(Option<Arc<cache::Resource>>);
+
+impl Objects {
+    /// The object of this name; of cluster-scoped ones `namespace` is empty.
+    fn find(&self, namespace: &str, name: &str) -> Option<Arc<cache::Object>> {
+        self.0.as_ref()?.find(namespace, name).map(|entry| entry.object)
+    }
+
+    /// Those of a namespace, by name.
+    fn within(&self, namespace: &str) -> Vec<Arc<cache::Object>> {
+        self.0.as_ref().map(|objects| objects.within(namespace)).unwrap_or_default()
+    }
+
+    fn all(&self) -> cache::Items {
+        self.0.as_ref().map(|objects| objects.snapshot().0).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Misses something that is there when it is asked again so many times.
+    struct Late(usize);
+
+    impl Plugin for Late {
+        fn handles(&self, _attributes: &Attributes<'_>) -> bool {
+            true
+        }
+
+        fn mutate(&self, attributes: &mut Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+            object.set("asked", object.int("asked") + 1);
+            if attributes.retries == self.0 {
+                return Ok(());
+            }
+            attributes.retry(Duration::from_millis(1), 2);
+            Err(Status::bad_request("missing"))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_may_come_is_waited_for() {
+        let resources = Resources::new(rkube_kinds::ALL);
+        let served = resources.find("", "v1", "pods").unwrap();
+        // Each plugin has its own retries; the third refuses for good.
+        for (plugins, asked, admitted) in [(vec![0], 1, true), (vec![2, 1], 5, true), (vec![2, 0, 3, 0], 7, false)] {
+            let mut attributes = Attributes {
+                operation: Operation::Create,
+                served,
+                subresource: "",
+                namespace: "default",
+                name: "",
+                old: None,
+                user: &User::default(),
+                warnings: Vec::new(),
+                retries: 0,
+                retry_after: None,
+            };
+            let chain = Chain { plugins: plugins.into_iter().map(|late| Box::new(Late(late)) as _).collect() };
+            let mut object = Value::object();
+            assert_eq!(chain.mutate(&mut attributes, &mut object).await.is_ok(), admitted);
+            assert_eq!(object.int("asked"), asked);
+        }
     }
 }

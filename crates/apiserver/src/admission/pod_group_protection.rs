@@ -1,6 +1,5 @@
 //! PodGroupProtection: a group of pods stays until no pod is in it. A controller says when that is.
 
-use futures::future::BoxFuture;
 use rkube_machinery::{Status, Value};
 
 use super::{Attributes, Operation, Plugin};
@@ -10,18 +9,13 @@ const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 pub struct PodGroupProtection;
 
 impl Plugin for PodGroupProtection {
-    fn handles(&self, attributes: &Attributes) -> bool {
+    fn handles(&self, attributes: &Attributes<'_>) -> bool {
         attributes.operation == Operation::Create && attributes.is("scheduling.k8s.io", "podgroups")
     }
 
-    fn mutate<'a>(
-        &'a self,
-        _attributes: &'a mut Attributes,
-        group: &'a mut Value,
-        _old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate(&self, _attributes: &mut Attributes<'_>, group: &mut Value) -> Result<(), Status> {
         protect(group.object_mut("metadata"));
-        Box::pin(async { Ok(()) })
+        Ok(())
     }
 }
 

@@ -1,32 +1,27 @@
 //! PodGroupWorkloadExists: a group of pods that is made from a workload's template needs both.
 
-use std::sync::Arc;
-
-use futures::future::BoxFuture;
 use rkube_machinery::field::quote;
 use rkube_machinery::{Status, Value};
 
-use super::{Attributes, Operation, Plugin};
-use crate::cache;
-use crate::resources::Resources;
+use super::{Attributes, Objects, Operation, Plugin};
 
 pub struct PodGroupWorkloadExists {
-    workloads: Option<Arc<cache::Resource>>,
+    pub workloads: Objects,
 }
 
-impl PodGroupWorkloadExists {
-    pub fn new(resources: &Resources) -> Self {
-        let workloads = resources.find("scheduling.k8s.io", "v1alpha2", "workloads");
-        PodGroupWorkloadExists { workloads: workloads.and_then(|served| served.cache.clone()) }
+impl Plugin for PodGroupWorkloadExists {
+    fn handles(&self, attributes: &Attributes<'_>) -> bool {
+        attributes.operation == Operation::Create && attributes.is("scheduling.k8s.io", "podgroups")
     }
 
-    fn check(&self, attributes: &Attributes, group: &Value) -> Result<(), Status> {
+    fn validate(&self, attributes: &mut Attributes<'_>, group: &Value) -> Result<(), Status> {
         let reference = group.at(&["spec", "podGroupTemplateRef", "workload"]);
-        let Some(workloads) = self.workloads.as_ref().filter(|_| !reference.is_null()) else { return Ok(()) };
+        if reference.is_null() || self.workloads.0.is_none() {
+            return Ok(());
+        }
         let (name, template) = (reference.str("workloadName"), reference.str("podGroupTemplateName"));
-        let found = workloads.get(&workloads.key(&attributes.namespace, name));
-        let found = found.map(|entry| entry.object.value(entry.revision));
-        match refusal(found.as_ref(), name, template) {
+        let found = self.workloads.find(attributes.namespace, name);
+        match refusal(found.as_ref().map(|workload| workload.tree()), name, template) {
             Some(why) => Err(attributes.forbidden(group, format!("PodGroup rejected: {why}"))),
             None => Ok(()),
         }
@@ -44,22 +39,6 @@ fn refusal(workload: Option<&Value>, name: &str, template: &str) -> Option<Strin
         return None;
     }
     Some(format!("PodGroupTemplate {} not found in Workload {}", quote(template), quote(name)))
-}
-
-impl Plugin for PodGroupWorkloadExists {
-    fn handles(&self, attributes: &Attributes) -> bool {
-        attributes.operation == Operation::Create && attributes.is("scheduling.k8s.io", "podgroups")
-    }
-
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a mut Attributes,
-        object: Option<&'a Value>,
-        _old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let outcome = object.map_or(Ok(()), |group| self.check(attributes, group));
-        Box::pin(async { outcome })
-    }
 }
 
 #[cfg(test)]

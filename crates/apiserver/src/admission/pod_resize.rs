@@ -1,68 +1,43 @@
 //! PodResizeValidator: a running pod may not ask for more than its node has, nor grow where nodes cannot do that.
 
-use std::sync::Arc;
-
-use futures::future::BoxFuture;
 use rkube_machinery::field::quote;
 use rkube_machinery::quantity::Quantity;
 use rkube_machinery::status::Cause;
 use rkube_machinery::{Status, Value};
 
 use super::limit_ranger::{add, amounts, of_pod};
-use super::{Attributes, Operation, Plugin};
-use crate::cache;
-use crate::resources::Resources;
+use super::{Attributes, Objects, Operation, Plugin};
 
 const OS_LABEL: &str = "kubernetes.io/os";
 
 pub struct PodResizeValidator {
-    nodes: Option<Arc<cache::Resource>>,
+    pub nodes: Objects,
 }
 
-impl PodResizeValidator {
-    pub fn new(resources: &Resources) -> Self {
-        PodResizeValidator { nodes: resources.cache("", "v1", "nodes") }
+impl Plugin for PodResizeValidator {
+    fn handles(&self, attributes: &Attributes<'_>) -> bool {
+        attributes.operation == Operation::Update && attributes.is_part("", "pods", "resize")
     }
 
-    fn check(&self, attributes: &Attributes, pod: &Value, old: &Value) -> Result<(), Status> {
+    fn validate(&self, attributes: &mut Attributes<'_>, pod: &Value) -> Result<(), Status> {
         let name = pod.get("spec").str("nodeName");
-        let same = pod.get("metadata").int("generation") == old.get("metadata").int("generation");
-        if name.is_empty() || same {
+        let generation = |pod: &Value| pod.get("metadata").int("generation");
+        if name.is_empty() || attributes.old.is_none_or(|old| generation(old) == generation(pod)) {
             return Ok(());
         }
-        let found = self.nodes.as_ref().and_then(|nodes| nodes.get(&nodes.key("", name)));
-        let Some(node) = found else {
+        let Some(node) = self.nodes.find("", name) else {
             return Err(attributes.forbidden(pod, format!("node {} not found", quote(name))));
         };
-        let system = node.object.label(OS_LABEL).unwrap_or("linux");
+        let system = node.label(OS_LABEL).unwrap_or("linux");
         if system != "linux" {
             let (node, system) = (quote(name), quote(system));
             let why = format!("pod resize is only supported on linux nodes, node {node} is {system}");
             return Err(because(attributes.forbidden(pod, why), "UnsupportedPlatform"));
         }
-        match too_much(pod.get("spec"), node.object.tree().get("status")) {
+        match too_much(pod.get("spec"), node.tree().get("status")) {
             Some(why) => Err(because(attributes.forbidden(pod, why), "NodeCapacity")),
             None => Ok(()),
         }
-    }
-}
-
-impl Plugin for PodResizeValidator {
-    fn handles(&self, attributes: &Attributes) -> bool {
-        attributes.operation == Operation::Update && attributes.is_part("", "pods", "resize")
-    }
-
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a mut Attributes,
-        object: Option<&'a Value>,
-        old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let outcome = match (object, old) {
-            (Some(pod), Some(old)) => self.check(attributes, pod, old),
-            _ => Ok(()),
-        };
-        Box::pin(async { outcome })
     }
 }
 

@@ -2,44 +2,27 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use rkube_machinery::field::quote;
 use rkube_machinery::quantity::Quantity;
 use rkube_machinery::{Map, Status, Value};
 
-use super::{Attributes, Operation, Plugin};
+use super::{Attributes, Objects, Operation, Plugin};
 use crate::cache;
-use crate::resources::Resources;
 
 const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
 pub struct RuntimeClass {
-    classes: Option<Arc<cache::Resource>>,
+    pub classes: Objects,
 }
 
-impl RuntimeClass {
-    pub fn new(resources: &Resources) -> Self {
-        RuntimeClass { classes: resources.cache("node.k8s.io", "v1", "runtimeclasses") }
+impl Plugin for RuntimeClass {
+    fn handles(&self, attributes: &Attributes<'_>) -> bool {
+        attributes.operation == Operation::Create && attributes.is("", "pods")
     }
 
-    /// The pod's class, if it names one.
-    fn class(&self, attributes: &Attributes, pod: &Value) -> Result<Option<Value>, Status> {
-        if !pod.get("spec").has("runtimeClassName") {
-            return Ok(None);
-        }
-        let name = pod.get("spec").str("runtimeClassName");
-        let found = self.classes.as_ref().and_then(|classes| classes.get(&classes.key("", name)));
-        match found {
-            Some(entry) => Ok(Some(entry.object.value(entry.revision))),
-            None => {
-                let why = format!("pod rejected: RuntimeClass {} not found", quote(name));
-                Err(attributes.forbidden(pod, why))
-            }
-        }
-    }
-
-    fn apply(&self, attributes: &Attributes, pod: &mut Value) -> Result<(), Status> {
+    fn mutate(&self, attributes: &mut Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
         let Some(class) = self.class(attributes, pod)? else { return Ok(()) };
+        let class = class.tree();
         if class.has("overhead") {
             let overhead = class.get("overhead").get("podFixed");
             let given = pod.get("spec").map("overhead");
@@ -60,11 +43,11 @@ impl RuntimeClass {
         Ok(())
     }
 
-    fn check(&self, attributes: &Attributes, pod: &Value) -> Result<(), Status> {
-        let class = self.class(attributes, pod)?.filter(|class| class.has("overhead"));
+    fn validate(&self, attributes: &mut Attributes<'_>, pod: &Value) -> Result<(), Status> {
+        let class = self.class(attributes, pod)?.filter(|class| class.tree().has("overhead"));
         let given = pod.get("spec").map("overhead");
         match class {
-            Some(class) if !same_amounts(class.get("overhead").map("podFixed"), given) => {
+            Some(class) if !same_amounts(class.tree().get("overhead").map("podFixed"), given) => {
                 Err(attributes.forbidden(pod, MISMATCH))
             }
             None if !given.is_empty() => {
@@ -76,29 +59,15 @@ impl RuntimeClass {
     }
 }
 
-impl Plugin for RuntimeClass {
-    fn handles(&self, attributes: &Attributes) -> bool {
-        attributes.operation == Operation::Create && attributes.is("", "pods")
-    }
-
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a mut Attributes,
-        object: &'a mut Value,
-        _old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let outcome = self.apply(attributes, object);
-        Box::pin(async { outcome })
-    }
-
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a mut Attributes,
-        object: Option<&'a Value>,
-        _old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let outcome = object.map_or(Ok(()), |pod| self.check(attributes, pod));
-        Box::pin(async { outcome })
+impl RuntimeClass {
+    /// The pod's class, if it names one.
+    fn class(&self, attributes: &Attributes<'_>, pod: &Value) -> Result<Option<Arc<cache::Object>>, Status> {
+        if !pod.get("spec").has("runtimeClassName") {
+            return Ok(None);
+        }
+        let name = pod.get("spec").str("runtimeClassName");
+        let refusal = || attributes.forbidden(pod, format!("pod rejected: RuntimeClass {} not found", quote(name)));
+        self.classes.find("", name).ok_or_else(refusal).map(Some)
     }
 }
 

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use rkube_machinery::host::Entropy;
-use rkube_machinery::{Status, Value, names, object};
+use rkube_machinery::{Status, Text, Value, names, object};
 
-use super::{Attributes, Operation, Plugin};
-use crate::cache;
+use super::{Attributes, Objects, Operation, Plugin};
 use crate::registry::generate_name;
-use crate::resources::Resources;
 
 const DEFAULT: &str = "default";
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -19,43 +16,20 @@ const VOLUME_PREFIX: &str = "kube-api-access-";
 const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
 const TOKEN_SECONDS: i64 = 3607;
 /// The default account is made by a controller right after its namespace: wait a little for it.
-const DEFAULT_ATTEMPTS: usize = 10;
-const ATTEMPT_DELAY: Duration = Duration::from_millis(100);
+const RETRIES_MAX: usize = 9;
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 pub struct ServiceAccount {
-    accounts: Option<Arc<cache::Resource>>,
-    entropy: Arc<dyn Entropy>,
+    pub accounts: Objects,
+    pub entropy: Arc<dyn Entropy>,
 }
 
-impl ServiceAccount {
-    pub fn new(resources: &Resources, entropy: &Arc<dyn Entropy>) -> Self {
-        let accounts = resources.find("", "v1", "serviceaccounts").and_then(|served| served.cache.clone());
-        ServiceAccount { accounts, entropy: entropy.clone() }
+impl Plugin for ServiceAccount {
+    fn handles(&self, attributes: &Attributes<'_>) -> bool {
+        attributes.operation == Operation::Create && attributes.is("", "pods")
     }
 
-    async fn account(&self, attributes: &Attributes, pod: &Value, name: &str) -> Result<Arc<cache::Object>, Status> {
-        let attempts = if name == DEFAULT { DEFAULT_ATTEMPTS } else { 1 };
-        for attempt in 0..attempts {
-            if attempt > 0 {
-                tokio::time::sleep(ATTEMPT_DELAY).await;
-            }
-            let found =
-                self.accounts.as_ref().and_then(|accounts| accounts.get(&accounts.key(&attributes.namespace, name)));
-            if let Some(entry) = found {
-                return Ok(entry.object);
-            }
-        }
-        let messages = names::path_segment_name(name);
-        let detail = if messages.is_empty() {
-            format!("serviceaccount \"{name}\" not found")
-        } else {
-            format!("invalid resource name \"{name}\": [{}]", messages.join(" "))
-        };
-        let why = format!("error looking up service account {}/{name}: {detail}", attributes.namespace);
-        Err(attributes.forbidden(pod, why))
-    }
-
-    async fn admit(&self, attributes: &Attributes, pod: &mut Value) -> Result<(), Status> {
+    fn mutate(&self, attributes: &mut Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
         if pod.get("metadata").map("annotations").contains(MIRROR) {
             return check_mirror(attributes, pod);
         }
@@ -64,11 +38,16 @@ impl ServiceAccount {
             spec.set("serviceAccountName", DEFAULT);
         }
         // The old name of the field says the same.
-        let name = spec.str("serviceAccountName").to_owned();
-        spec.set("serviceAccount", name.as_str());
-        let account = self.account(attributes, pod, &name).await?;
+        let name = spec.get("serviceAccountName").clone();
+        spec.set("serviceAccount", name.clone());
+        let name = name.as_str();
+        let Some(account) = self.accounts.find(attributes.namespace, name) else {
+            if name == DEFAULT {
+                attributes.retry(RETRY_DELAY, RETRIES_MAX);
+            }
+            return Err(attributes.forbidden(pod, missing(attributes.namespace, name)));
+        };
         let account = account.tree();
-        let spec = pod.object_mut("spec");
         let automount = spec.get("automountServiceAccountToken").as_bool();
         if automount.or(account.get("automountServiceAccountToken").as_bool()).unwrap_or(true) {
             self.mount_token(spec);
@@ -80,7 +59,9 @@ impl ServiceAccount {
         }
         check_secrets(attributes, pod, account)
     }
+}
 
+impl ServiceAccount {
     fn mount_token(&self, spec: &mut Value) {
         let existing = spec
             .list("volumes")
@@ -93,7 +74,8 @@ impl ServiceAccount {
         for list in ["initContainers", "containers"] {
             for container in spec.list_mut(list) {
                 if !container.list("volumeMounts").iter().any(|mount| mount.str("mountPath") == MOUNT_PATH) {
-                    let mount = object! { "name": name.as_str(), "readOnly": true, "mountPath": MOUNT_PATH };
+                    let path = Text::new_static(MOUNT_PATH);
+                    let mount = object! { "name": name.as_str(), "readOnly": true, "mountPath": path };
                     container.array_mut("volumeMounts").push(mount);
                     needed = true;
                 }
@@ -103,6 +85,16 @@ impl ServiceAccount {
             spec.array_mut("volumes").push(object! { "name": name.as_str(), "projected": token_volume() });
         }
     }
+}
+
+fn missing(namespace: &str, name: &str) -> String {
+    let messages = names::path_segment_name(name);
+    let detail = if messages.is_empty() {
+        format!("serviceaccount \"{name}\" not found")
+    } else {
+        format!("invalid resource name \"{name}\": [{}]", messages.join(" "))
+    };
+    format!("error looking up service account {namespace}/{name}: {detail}")
 }
 
 fn token_volume() -> Value {
@@ -120,13 +112,13 @@ fn token_volume() -> Value {
 }
 
 /// A pod that a node made by itself refers to nothing in the cluster.
-fn check_mirror(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
+fn check_mirror(attributes: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
     let spec = pod.get("spec");
     if !spec.str("serviceAccountName").is_empty() {
         return Err(attributes.forbidden(pod, "a mirror pod may not reference service accounts"));
     }
     let volumes = spec.list("volumes");
-    if volumes.iter().any(|volume| volume.has("secret")) || !secret_names(spec).is_empty() {
+    if volumes.iter().any(|volume| volume.has("secret")) || names_secret(spec) {
         return Err(attributes.forbidden(pod, "a mirror pod may not reference secrets"));
     }
     let projected = volumes.iter().flat_map(|volume| volume.get("projected").list("sources"));
@@ -136,26 +128,18 @@ fn check_mirror(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Secrets that containers name in their environment.
-fn secret_names(spec: &Value) -> Vec<String> {
+/// Whether a container names a secret in its environment.
+fn names_secret(spec: &Value) -> bool {
     let containers = ["initContainers", "containers", "ephemeralContainers"].iter().flat_map(|list| spec.list(list));
-    let mut names = Vec::new();
-    for container in containers {
+    let mut references = containers.flat_map(|container| {
         let from_env = container.list("env").iter().map(|env| env.at(&["valueFrom", "secretKeyRef"]));
-        let from_all = container.list("envFrom").iter().map(|env| env.get("secretRef"));
-        names.extend(
-            from_env
-                .chain(from_all)
-                .map(|reference| reference.str("name"))
-                .filter(|name| !name.is_empty())
-                .map(str::to_owned),
-        );
-    }
-    names
+        from_env.chain(container.list("envFrom").iter().map(|env| env.get("secretRef")))
+    });
+    references.any(|reference| !reference.str("name").is_empty())
 }
 
 /// Where an account says so, its pods may use only the secrets that it lists.
-fn check_secrets(attributes: &Attributes, pod: &Value, account: &Value) -> Result<(), Status> {
+fn check_secrets(attributes: &Attributes<'_>, pod: &Value, account: &Value) -> Result<(), Status> {
     if !matches!(
         account.get("metadata").map("annotations").str(ENFORCE_MOUNTABLE),
         "true" | "True" | "TRUE" | "t" | "T" | "1"
@@ -194,7 +178,7 @@ fn check_secrets(attributes: &Attributes, pod: &Value, account: &Value) -> Resul
 }
 
 fn check_environment(
-    attributes: &Attributes,
+    attributes: &Attributes<'_>,
     pod: &Value,
     container: &Value,
     word: &str,
@@ -224,19 +208,4 @@ fn check_environment(
         }
     }
     Ok(())
-}
-
-impl Plugin for ServiceAccount {
-    fn handles(&self, attributes: &Attributes) -> bool {
-        attributes.operation == Operation::Create && attributes.is("", "pods")
-    }
-
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a mut Attributes,
-        object: &'a mut Value,
-        _old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        Box::pin(self.admit(attributes, object))
-    }
 }

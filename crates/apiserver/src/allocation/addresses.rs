@@ -89,7 +89,7 @@ pub async fn take_any(server: &ApiServer, ranges: &[IpRange], owner: &Owner) -> 
         let mut tried = BTreeSet::new();
         loop {
             let free = |address: IpAddr| {
-                let known = taken.is_some_and(|taken| taken.get(&taken.key("", &address.to_string())).is_some());
+                let known = taken.is_some_and(|taken| taken.find("", &address.to_string()).is_some());
                 !known && !tried.contains(&address)
             };
             let Some(picked) = range.pick(server.entropy.next_u64(), free) else { break };

@@ -255,7 +255,7 @@ fn entries(server: &ApiServer, group: &str, resource: &str) -> Vec<Entry> {
 
 fn find(server: &ApiServer, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Entry> {
     let cache: &Arc<cache::Resource> = server.resources.find(group, "v1", resource)?.cache.as_ref()?;
-    cache.get(&cache.key(namespace, name))
+    cache.find(namespace, name)
 }
 
 fn service_of(server: &ApiServer, owner: &Owner) -> Option<Value> {

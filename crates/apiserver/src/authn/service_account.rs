@@ -136,7 +136,7 @@ fn user_of(claims: &Value, resources: &Resources) -> Result<UserRef, String> {
     let account = about.get("serviceaccount");
     let find = |resource: &str, namespace: &str, name: &str| {
         let cache = resources.find("", "v1", resource)?.cache.as_ref()?;
-        cache.get(&cache.key(namespace, name)).map(|entry| entry.object)
+        cache.find(namespace, name).map(|entry| entry.object)
     };
     let same = |resource: &str, namespace: &str, reference: &Value| {
         find(resource, namespace, reference.str("name")).is_some_and(|found| found.uid == reference.str("uid"))

@@ -5,15 +5,20 @@
 //! at `metadata_offset`.
 
 use std::cell::RefCell;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use bytes::Bytes;
 use rkube_kinds::Kind;
 use rkube_machinery::value::{Map, Text, Value};
-use rkube_machinery::{json, schema};
+use rkube_machinery::{Type, TypeRef, decode, json};
 
 /// What a thread keeps of its buffer between objects.
 const SCRATCH_BYTES_MAX: usize = 64 * 1024;
+
+static METADATA: LazyLock<TypeRef> = LazyLock::new(|| {
+    let found = TypeRef::find("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    found.expect("every kind has metadata, and the kinds' own test makes sure that their types are in the table")
+});
 
 thread_local! {
     /// Where objects are written until their size is known.
@@ -37,12 +42,12 @@ pub struct Object {
 }
 
 impl Object {
-    /// From a whole object in canonical form. Its `resourceVersion` is left out.
-    pub fn new(value: &Value, kind: &Kind) -> Object {
+    /// From a whole object; it is kept in canonical form. Its `resourceVersion` is left out.
+    pub fn new(value: &Value, kind: &Kind, schema: &'static Type) -> Object {
         let metadata = value.get("metadata");
         let (bytes, metadata_offset, version_offset) = SCRATCH.with_borrow_mut(|out| {
             out.clear();
-            let (metadata_offset, version_offset) = write_object(value, out);
+            let (metadata_offset, version_offset) = write_object(value, schema, out);
             let bytes = Bytes::copy_from_slice(out);
             out.shrink_to(SCRATCH_BYTES_MAX);
             (bytes, metadata_offset, version_offset)
@@ -62,8 +67,8 @@ impl Object {
     }
 
     /// From bytes that the store kept.
-    pub fn parse(bytes: &[u8], kind: &Kind) -> Result<Object, json::SyntaxError> {
-        json::parse(bytes).map(|value| Object::new(&value, kind))
+    pub fn parse(bytes: &[u8], kind: &Kind, schema: &'static Type) -> Result<Object, json::SyntaxError> {
+        json::parse(bytes).map(|value| Object::new(&value, kind, schema))
     }
 
     /// What is stored.
@@ -120,8 +125,8 @@ impl Object {
     }
 }
 
-/// Writes the object as it is kept; returns where its metadata and its resource version belong.
-fn write_object(value: &Value, out: &mut Vec<u8>) -> (usize, usize) {
+/// Writes the object as it is kept, in canonical form; returns where its metadata and its resource version belong.
+fn write_object(value: &Value, schema: &'static Type, out: &mut Vec<u8>) -> (usize, usize) {
     out.extend_from_slice(b"{\"kind\":");
     json::write_string(value.str("kind"), out);
     out.extend_from_slice(b",\"apiVersion\":");
@@ -130,11 +135,8 @@ fn write_object(value: &Value, out: &mut Vec<u8>) -> (usize, usize) {
     let metadata_offset = out.len();
     out.extend_from_slice(b"\"metadata\":");
     let version_offset = write_metadata(value.get("metadata").as_map(), out);
-    for (key, field) in value.as_map().iter() {
-        if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata") {
-            write_field(key, field, out);
-        }
-    }
+    let rest = schema.position("metadata").map_or(0, |position| position + 1);
+    decode::write_fields(value.as_map(), schema, rest..schema.json_len(), out);
     out.push(b'}');
     (metadata_offset, version_offset)
 }
@@ -155,40 +157,20 @@ fn comes_before_version(key: &str) -> bool {
 }
 
 /// Writes the metadata; returns where the resource version belongs. There is always a field behind it, since every
-/// stored object has a creation time; if it should not, an empty annotation map keeps the JSON right.
+/// stored object has a creation time; if it should not, an empty one keeps the JSON right.
 fn write_metadata(metadata: &Map, out: &mut Vec<u8>) -> usize {
+    let schema: &'static Type = &METADATA;
+    let version = schema.position("resourceVersion").unwrap_or_default();
     out.push(b'{');
-    let fields = || metadata.iter().filter(|(key, _)| key.as_str() != "resourceVersion");
-    let mut splice = out.len();
-    for (key, field) in fields().filter(|(key, _)| comes_before_version(key)) {
-        json::write_string(key, out);
-        out.push(b':');
-        json::write(field, out);
+    if decode::write_fields(metadata, schema, 0..version, out) > 0 {
         out.push(b',');
-        splice = out.len();
     }
-    let mut rest = 0;
-    for (key, field) in fields().filter(|(key, _)| !comes_before_version(key)) {
-        if rest > 0 {
-            out.push(b',');
-        }
-        json::write_string(key, out);
-        out.push(b':');
-        json::write(field, out);
-        rest += 1;
-    }
-    if rest == 0 {
+    let splice = out.len();
+    if decode::write_fields(metadata, schema, version + 1..schema.json_len(), out) == 0 {
         out.extend_from_slice(b"\"creationTimestamp\":null");
     }
     out.push(b'}');
     splice
-}
-
-fn write_field(key: &str, field: &Value, out: &mut Vec<u8>) {
-    out.push(b',');
-    json::write_string(key, out);
-    out.push(b':');
-    json::write(field, out);
 }
 
 fn text(value: &Value) -> Text {
@@ -212,6 +194,6 @@ pub fn itoa(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
 }
 
 /// The schema of a kind. Rows name types that are in the table; a test of the table makes sure.
-pub fn schema_of(kind: &Kind) -> &'static schema::Type {
+pub fn schema_of(kind: &Kind) -> &'static Type {
     kind.schema().expect("the kinds' own test makes sure that the type is in the table")
 }

@@ -1,6 +1,7 @@
 //! One resource's objects, its ring of recent events, and those who wait for the next one.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +10,11 @@ use bytes::Bytes;
 use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 use rkube_kinds::Kind;
+use rkube_machinery::Type;
 use rkube_store::{KeyValue, Revision};
 use tokio::sync::Notify;
 
-use super::Object;
+use super::{Object, schema_of};
 
 /// At most so many events are kept for watches that resume and for lists at a past revision.
 const RING_EVENTS_MAX: usize = 16_384;
@@ -69,6 +71,7 @@ pub struct Gone {
 
 pub struct Resource {
     pub kind: &'static Kind,
+    pub schema: &'static Type,
     /// `/registry/configmaps/`.
     pub prefix: String,
     state: RwLock<State>,
@@ -109,16 +112,25 @@ impl Resource {
             waiting: HashMap::new(),
         };
         let prefix = format!("{}{}/", super::ROOT, kind.storage_prefix);
-        Resource { kind, prefix, state: RwLock::new(state), revision: AtomicU64::new(0), shared: Mutex::default() }
+        Resource {
+            kind,
+            schema: schema_of(kind),
+            prefix,
+            state: RwLock::new(state),
+            revision: AtomicU64::new(0),
+            shared: Mutex::default(),
+        }
     }
 
     /// The key of an object; of cluster-scoped ones `namespace` is empty.
     pub fn key(&self, namespace: &str, name: &str) -> String {
-        if namespace.is_empty() {
-            format!("{}{name}", self.prefix)
-        } else {
-            format!("{}{namespace}/{name}", self.prefix)
-        }
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        [&self.prefix, namespace, slash, name].concat()
+    }
+
+    /// The object of this name; of cluster-scoped ones `namespace` is empty.
+    pub fn find(&self, namespace: &str, name: &str) -> Option<Entry> {
+        self.get(&self.key(namespace, name))
     }
 
     pub fn get(&self, key: &str) -> Option<Entry> {
@@ -133,6 +145,17 @@ impl Resource {
     pub fn snapshot(&self) -> (Items, Revision) {
         let state = self.state.read();
         (state.items.clone(), self.revision.load(Ordering::Acquire))
+    }
+
+    /// The objects of a namespace now, by name.
+    pub fn within(&self, namespace: &str) -> Vec<Arc<Object>> {
+        let all = self.snapshot().0;
+        if all.is_empty() {
+            return Vec::new();
+        }
+        let prefix = self.key(namespace, "");
+        let here = all.range::<_, str>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+        here.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, entry)| entry.object.clone()).collect()
     }
 
     /// All objects as they were at a revision: the current ones with the events since then undone.
@@ -207,7 +230,7 @@ impl Resource {
         let noted = item.note.clone().and_then(|note| note.downcast::<Object>().ok());
         let object = match noted {
             Some(object) => object,
-            None => match Object::parse(&item.value, self.kind) {
+            None => match Object::parse(&item.value, self.kind, self.schema) {
                 Ok(object) => Arc::new(object),
                 Err(error) => {
                     tracing::error!(key = %item.key, %error, "a stored object cannot be read and is left out");

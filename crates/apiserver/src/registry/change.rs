@@ -1,16 +1,20 @@
 //! How an update makes the new object from the old one: by replacing it, patching it, or applying to it.
 
+use std::sync::Arc;
+
 use rkube_kinds::Kind;
 use rkube_kinds::kind::Part;
 use rkube_machinery::decode::{DecodeError, Decoded};
 use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::managed::{self, Reset, TableView};
 use rkube_machinery::patch::{Decoding, PatchError, json_patch, merge_patch, printed, strategic};
+use rkube_machinery::value::Text;
 use rkube_machinery::{GroupResource, Map, Status, Value, decode, json, time};
 
 use super::Call;
 use super::body_type::{Fit, Misfit, Named};
 use crate::request::FieldValidation;
+use crate::resources::Served;
 
 /// What a request wants done to an object.
 pub enum Change {
@@ -32,9 +36,8 @@ pub struct Patch {
 /// Who writes, when, and in which version; owned, so that views of it can be made.
 pub struct WriteContext {
     manager: String,
-    api_version: String,
-    kind: &'static str,
-    subresource: String,
+    served: Arc<Served>,
+    subresource: Text,
     time: String,
 }
 
@@ -42,8 +45,8 @@ impl WriteContext {
     pub fn view(&self) -> managed::WriteContext<'_> {
         managed::WriteContext {
             manager: &self.manager,
-            api_version: &self.api_version,
-            kind: self.kind,
+            api_version: &self.served.api_version,
+            kind: self.served.kind.kind,
             subresource: &self.subresource,
             time: &self.time,
         }
@@ -54,8 +57,7 @@ impl Call<'_> {
     pub(super) fn write_context(&self) -> WriteContext {
         WriteContext {
             manager: self.manager(),
-            api_version: self.served.api_version.clone(),
-            kind: self.served.kind.kind,
+            served: self.served.clone(),
             subresource: self.info.subresource.clone(),
             time: time::format_seconds(self.now()),
         }
@@ -135,7 +137,11 @@ impl Call<'_> {
         let convert: Option<managed::Convert<'_, TableView>> = Some(&convert);
         if !self.kept_empties {
             // A new object is put in order when it is whole; whose fields are whose does not depend on it.
-            if !old.is_null() {
+            if old.is_null() {
+                if managed::track_new(value, self.view(), &context.view(), self.reset_fields()) {
+                    return;
+                }
+            } else {
                 decode::complete(value, self.served.schema);
             }
             managed::track_update(old, value, self.view(), &context.view(), self.reset_fields(), convert);

@@ -1,7 +1,7 @@
 //! `create`: a new object, from the body to the store.
 
 use bytes::Bytes;
-use rkube_machinery::{Status, Value};
+use rkube_machinery::{Status, Value, decode};
 use rkube_store::Expect;
 
 use super::metadata::Stage;
@@ -46,8 +46,8 @@ impl Call<'_> {
         let mut value = self.served.to_stored(value);
         let kind = self.served.kind;
         let server = self.server;
-        let mut attributes = Attributes::new(self, Operation::Create);
-        server.admission.mutate(&mut attributes, &mut value, None).await?;
+        let mut attributes = Attributes::new(self, Operation::Create, None);
+        server.admission.mutate(&mut attributes, &mut value).await?;
         self.warnings.append(&mut attributes.warnings);
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Mutated));
         let generated = value.get("metadata").str("name").is_empty() && value.get("metadata").has("generateName");
@@ -106,10 +106,12 @@ impl Call<'_> {
             self.warnings.extend(kind.rules.warnings(&value, None));
         }
         kind.rules.canonicalize(&mut value);
-        self.settle(&mut value);
-        let mut attributes = Attributes::new(self, Operation::Create);
-        attributes.name = name.to_owned();
-        self.server.admission.validate(&mut attributes, Some(&value), None).await?;
+        if self.kept_empties {
+            decode::settle(&mut value, self.served.stored_schema);
+        }
+        let mut attributes = Attributes::new(self, Operation::Create, None);
+        attributes.name = name;
+        self.server.admission.validate(&mut attributes, &value)?;
         self.warnings.append(&mut attributes.warnings);
 
         let key = self.key(name);

@@ -163,9 +163,9 @@ impl Call<'_> {
             let mut old = entry.object.value(entry.revision);
             self.check_preconditions(name, preconditions, &old)?;
             let server = self.server;
-            let mut attributes = Attributes::new(self, Operation::Delete);
-            attributes.name = name.to_owned();
-            server.admission.validate(&mut attributes, None, Some(&old)).await?;
+            let mut attributes = Attributes::new(self, Operation::Delete, None);
+            attributes.name = name;
+            server.admission.validate(&mut attributes, &old)?;
             self.warnings.append(&mut attributes.warnings);
             match self.plan(&mut old) {
                 Plan::Wait => return Ok(Outcome::Marked(entry.clone())),

@@ -309,9 +309,9 @@ impl Filter {
             if name.as_deref().is_some_and(|name| name != call.info.name) {
                 return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
             }
-            name = Some(call.info.name.clone());
+            name = Some(call.info.name.to_string());
         }
-        let namespace = if kind.is_namespaced() { call.info.namespace.clone() } else { String::new() };
+        let namespace = if kind.is_namespaced() { call.info.namespace.to_string() } else { String::new() };
         Ok(Filter { labels, fields, name, kind, namespace })
     }
 

@@ -183,13 +183,11 @@ impl Call<'_> {
     /// The body as an object of the served type: checked, canonical, not yet defaulted.
     pub fn decode(&mut self, format: Format, body: &Bytes) -> Result<Value, Status> {
         let kind = self.served.kind;
-        let input = Input::parse(format, body).map_err(|error| unrecognized(kind.kind, format, &error, body))?;
         let expected = &self.served.api_version;
-        if input.api_version != *expected || input.kind != kind.kind {
-            self.check_type(&input, body)?;
-        }
-        let decoded =
-            input.decode(self.served.schema).map_err(|error| self.cannot_handle(kind.version, kind.kind, &error))?;
+        let decoded = match Input::read(format, body, self.served.schema, expected, kind.kind) {
+            Some(decoded) => decoded,
+            None => self.decode_with_care(format, body)?,
+        };
         let mut value = self.take_strict(decoded)?;
         if let Some(why) = kind.rules.unreadable(&value) {
             return Err(self.cannot_handle(kind.version, kind.kind, &why));
@@ -197,6 +195,16 @@ impl Call<'_> {
         value.set("kind", kind.kind);
         value.set("apiVersion", expected.as_str());
         Ok(value)
+    }
+
+    /// The body by the way that says what is wrong with it.
+    fn decode_with_care(&self, format: Format, body: &Bytes) -> Result<Decoded, Status> {
+        let kind = self.served.kind;
+        let input = Input::parse(format, body).map_err(|error| unrecognized(kind.kind, format, &error, body))?;
+        if input.api_version != self.served.api_version || input.kind != kind.kind {
+            self.check_type(&input, body)?;
+        }
+        input.decode(self.served.schema).map_err(|error| self.cannot_handle(kind.version, kind.kind, &error))
     }
 
     /// Whether a body that does not say exactly what is wanted can be taken all the same.
@@ -264,12 +272,14 @@ impl Call<'_> {
     /// Writes an object (in the stored version) to the store and returns it as it is kept.
     pub async fn store(&self, key: String, value: Value, expect: Expect) -> Result<Result<Entry, Conflict>, Status> {
         let object = Arc::new(self.kept_form(&value));
+        // The tree is still in this core's cache, and another request can use its memory while this one waits.
+        drop(value);
         self.store_object(key, object, expect).await
     }
 
     /// An object (in the stored version) as it is kept.
     pub fn kept_form(&self, value: &Value) -> Object {
-        Object::new(value, self.served.stored().kind)
+        Object::new(value, self.served.stored().kind, self.served.stored_schema)
     }
 
     pub async fn store_object(
@@ -299,7 +309,7 @@ impl Call<'_> {
     pub async fn fresh(&self, key: &str) -> Result<Option<Entry>, Status> {
         let (found, _) = self.server.store.get(key).await.map_err(store_error)?;
         let Some(item) = found else { return Ok(None) };
-        let object = Object::parse(&item.value, self.served.stored().kind)
+        let object = Object::parse(&item.value, self.served.stored().kind, self.served.stored_schema)
             .map_err(|error| Status::internal(format!("the stored object cannot be read: {error}")))?;
         Ok(Some(Entry { object: Arc::new(object), revision: item.mod_revision }))
     }

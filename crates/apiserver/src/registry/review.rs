@@ -120,12 +120,12 @@ fn access(user: &User, spec: &Value) -> Value {
         target: if resource.is_null() { Target::Path } else { Target::Resource },
         verb: attributes.str("verb").to_owned().into(),
         path: path.str("path").to_owned(),
-        group: resource.str("group").to_owned(),
-        version: resource.str("version").to_owned(),
-        namespace: resource.str("namespace").to_owned(),
-        resource: resource.str("resource").to_owned(),
-        subresource: resource.str("subresource").to_owned(),
-        name: resource.str("name").to_owned(),
+        group: resource.str("group").into(),
+        version: resource.str("version").into(),
+        namespace: resource.str("namespace").into(),
+        resource: resource.str("resource").into(),
+        subresource: resource.str("subresource").into(),
+        name: resource.str("name").into(),
     };
     let mut status = object! { "allowed": authorize(user, &info).is_ok() };
     let complaint = review_selectors::complaint(resource);

@@ -148,8 +148,8 @@ impl Call<'_> {
         };
         let changed = self.placed(changed)?;
         let mut value = self.served.to_stored(changed);
-        let mut attributes = Attributes::new(self, Operation::Update);
-        server.admission.mutate(&mut attributes, &mut value, Some(&old)).await?;
+        let mut attributes = Attributes::new(self, Operation::Update, Some(&old));
+        server.admission.mutate(&mut attributes, &mut value).await?;
         self.warnings.append(&mut attributes.warnings);
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Mutated));
         self.check_version(&mut value, entry.revision)?;
@@ -186,8 +186,8 @@ impl Call<'_> {
         kind.rules.canonicalize(&mut value);
         self.settle(&mut value);
         managed::keep_times(old, &mut value);
-        let mut attributes = Attributes::new(self, Operation::Update);
-        server.admission.validate(&mut attributes, Some(&value), Some(old)).await?;
+        let mut attributes = Attributes::new(self, Operation::Update, Some(old));
+        server.admission.validate(&mut attributes, &value)?;
         self.warnings.append(&mut attributes.warnings);
 
         if finished(kind, &value, old) {
@@ -356,7 +356,7 @@ impl Call<'_> {
 /// The configuration of an apply is an object.
 fn check_config(config: Value) -> Result<Value, Status> {
     let word = match &config {
-        Value::Object(_) | Value::Null => return Ok(config),
+        Value::Object(_) | Value::Written(_) | Value::Null => return Ok(config),
         Value::Array(_) => "array",
         Value::String(_) => "string",
         Value::Bool(_) => "bool",

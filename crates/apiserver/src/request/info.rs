@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use http::Method;
 use percent_encoding::percent_decode_str;
+use rkube_machinery::value::Text;
+use smallvec::SmallVec;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -19,39 +21,38 @@ pub struct RequestInfo {
     pub target: Target,
     pub verb: Cow<'static, str>,
     pub path: String,
-    pub group: String,
-    pub version: String,
-    pub namespace: String,
-    pub resource: String,
-    pub subresource: String,
-    pub name: String,
+    pub group: Text,
+    pub version: Text,
+    pub namespace: Text,
+    pub resource: Text,
+    pub subresource: Text,
+    pub name: Text,
 }
 
 impl RequestInfo {
-    /// `name_field` is the name that a `metadata.name=` field selector asks for, if any: a list or watch of it counts
-    /// as one of that object.
+    /// `watch`: whether the query asks for one.
     pub fn new(method: &Method, path: &str, watch: bool) -> RequestInfo {
         let mut info = RequestInfo {
             target: Target::Path,
             verb: path_verb(method).into(),
             path: path.to_owned(),
-            group: String::new(),
-            version: String::new(),
-            namespace: String::new(),
-            resource: String::new(),
-            subresource: String::new(),
-            name: String::new(),
+            group: Text::default(),
+            version: Text::default(),
+            namespace: Text::default(),
+            resource: Text::default(),
+            subresource: Text::default(),
+            name: Text::default(),
         };
-        let parts: Vec<Cow<'_, str>> =
+        let parts: SmallVec<[Cow<'_, str>; 8]> =
             path.trim_matches('/').split('/').map(|part| percent_decode_str(part).decode_utf8_lossy()).collect();
         let rest = match parts.first().map(Cow::as_ref) {
             Some("api") if parts.len() >= 3 => {
-                info.version = parts[1].to_string();
+                info.version = Text::new(&*parts[1]);
                 &parts[2..]
             }
             Some("apis") if parts.len() >= 4 => {
-                info.group = parts[1].to_string();
-                info.version = parts[2].to_string();
+                info.group = Text::new(&*parts[1]);
+                info.version = Text::new(&*parts[2]);
                 &parts[3..]
             }
             _ => return info,
@@ -71,14 +72,14 @@ impl RequestInfo {
         }
         // `/namespaces/x/pods` is about pods; `/namespaces/x`, `/namespaces/x/status` and `/finalize` about the namespace.
         if parts[0] == "namespaces" && parts.len() > 2 && !matches!(parts[2].as_ref(), "status" | "finalize") {
-            self.namespace = parts[1].to_string();
+            self.namespace = Text::new(&*parts[1]);
             parts = &parts[2..];
         } else if parts[0] == "namespaces" && parts.len() > 1 {
-            self.namespace = parts[1].to_string();
+            self.namespace = Text::new(&*parts[1]);
         }
-        self.resource = parts[0].to_string();
-        self.name = parts.get(1).map(ToString::to_string).unwrap_or_default();
-        self.subresource = parts.get(2).map(ToString::to_string).unwrap_or_default();
+        self.resource = Text::new(&*parts[0]);
+        self.name = parts.get(1).map(Text::new).unwrap_or_default();
+        self.subresource = parts.get(2).map(Text::new).unwrap_or_default();
         self.verb = resource_verb(method, self.name.is_empty(), watch).into();
         if parts.len() > 3 && !matches!(self.subresource.as_str(), "proxy") {
             // Deeper than anything that is served.

@@ -29,6 +29,27 @@ fn json_and_yaml_read_back() {
 }
 
 #[test]
+fn edited_objects_are_written_in_canonical_form() {
+    for_every_kind(
+        "writing without completing",
+        5,
+        |random, kind| vec![generator::any(random, kind)],
+        |kind, objects| {
+            let schema = kind.schema().unwrap();
+            let mut edited = road::decoded(kind, objects[0].clone())?;
+            kind.rules.default(&mut edited);
+            edited.object_mut("metadata").set("name", "set last");
+            edited.set("unheardOf", 1);
+            let mut written = Vec::new();
+            decode::write_struct(&edited, schema, &mut written);
+            decode::complete(&mut edited, schema);
+            let (expected, found) = (json::to_string(&edited), String::from_utf8_lossy(&written));
+            if expected == found { Ok(()) } else { Err(format!("expected {expected}, found {found}")) }
+        },
+    );
+}
+
+#[test]
 fn json_to_protobuf_and_back_is_the_same() {
     for_every_kind(
         "JSON to protobuf to JSON",

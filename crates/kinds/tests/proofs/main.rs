@@ -9,6 +9,7 @@
 
 mod codecs;
 mod conversions;
+mod direct;
 mod errors;
 mod examples;
 mod generator;

@@ -3,12 +3,13 @@
 use rkube_kinds::Kind;
 use rkube_kinds::kind::Part;
 use rkube_machinery::managed::{self, FieldSet, PathElement, Reset, TableView, WriteContext};
-use rkube_machinery::{Value, decode};
+use rkube_machinery::{Value, decode, json};
 
 use crate::codecs::canonical;
 use crate::generator::{self, Random};
 use crate::leaves::{self, Leaves, describe, leaves};
 use crate::property::{Verdict, for_every_kind, same};
+use crate::road;
 
 /// Fields that nobody owns: they say which object it is, or are the server's.
 const NOBODYS: &[&str] =
@@ -48,6 +49,33 @@ fn every_field_has_an_owner() {
             Ok(())
         },
     );
+}
+
+#[test]
+fn a_new_object_is_its_makers_either_way() {
+    let quick = std::cell::Cell::new(0);
+    for_every_kind(
+        "owners of a new object",
+        6,
+        |random, kind| vec![generator::any(random, kind), generator::changed(random, kind)],
+        |kind, objects| {
+            for object in objects {
+                let mut plain = road::decoded(kind, object.clone())?;
+                kind.rules.default(&mut plain);
+                let mut tracked = plain.clone();
+                track(kind, &Value::Null, &mut tracked, "one", 1);
+                if track_new(kind, &mut plain, "one", 1) {
+                    quick.set(quick.get() + 1);
+                    let (expected, found) = (json::to_string(&tracked), json::to_string(&plain));
+                    if expected != found {
+                        return Err(format!("expected {expected}, found {found}"));
+                    }
+                }
+            }
+            Ok(())
+        },
+    );
+    assert!(quick.get() > 1_000, "only {} objects were plain enough", quick.get());
 }
 
 #[test]
@@ -164,6 +192,14 @@ fn applied(kind: &Kind, live: &Value, config: &Value, manager: &str, second: u8)
     value.set("apiVersion", kind.api_version());
     decode::complete(&mut value, schema);
     Ok(Some(value))
+}
+
+/// The same for a new object, the short way; false where there is none.
+fn track_new(kind: &Kind, new: &mut Value, manager: &str, second: u8) -> bool {
+    let (api_version, time) = (kind.api_version(), time(second));
+    let context = WriteContext { manager, api_version: &api_version, kind: kind.kind, subresource: "", time: &time };
+    let reset = Reset::Fields(kind.rules.reset_fields(Part::Main));
+    managed::track_new(new, TableView::Object(kind.schema().unwrap()), &context, reset)
 }
 
 /// Records who owns what after a write of the object itself.

@@ -4,7 +4,7 @@ use super::META;
 use super::special::schema_shape;
 use crate::letters::same;
 use crate::schema::{Field, Shape, Type};
-use crate::value::{Map, Text, Value};
+use crate::value::{Map, Text, Value, key};
 
 /// Brings a value of this type, edited since it was decoded, back into canonical form. What is there already stays
 /// where it is; fields that the type does not have are dropped.
@@ -142,26 +142,55 @@ pub(super) fn assemble(
     mut filled: Vec<(u16, Value)>,
     empties: Empties,
 ) -> Map {
-    if !filled.is_sorted_by_key(|(position, _)| *position) {
-        filled.sort_by_key(|(position, _)| *position);
+    assemble_last(kind, meta, &mut filled, 0, empties)
+}
+
+/// The same for the fields from `start` on, which are taken away.
+pub(super) fn assemble_last(
+    kind: &'static Type,
+    meta: [Option<Value>; 2],
+    filled: &mut Vec<(u16, Value)>,
+    start: usize,
+    empties: Empties,
+) -> Map {
+    let is_left_out = |(position, value): &mut (u16, Value)| {
+        value.is_null()
+            || is_omitted(value, kind.json_field((*position).into()))
+                && !(empties == Empties::Keep && is_empty_collection(value))
+    };
+    if filled[start..].iter_mut().any(is_left_out) {
+        filled.extract_if(start.., is_left_out).for_each(drop);
     }
-    let mut entries: Vec<(Text, Value)> = Vec::with_capacity(filled.len() + 2);
-    for (name, value) in META.into_iter().zip(meta) {
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
-            entries.push((Text::new_static(name), value));
+    for position in written_unset(kind) {
+        if filled[start..].iter().all(|(found, _)| found != position) {
+            filled.push((*position, unset(kind.json_field((*position).into()))));
         }
     }
-    let mut filled = filled.into_iter().peekable();
-    for (position, field) in kind.json_fields().enumerate() {
-        let value =
-            filled.next_if(|(filled, _)| usize::from(*filled) == position).map_or(Value::Null, |(_, value)| value);
-        if is_omitted(&value, field) && !(empties == Empties::Keep && is_empty_collection(&value)) {
-            continue;
-        }
-        let value = if value.is_null() && !field.pointer { zero(&field.shape) } else { value };
-        entries.push((Text::new_static(field.name), value));
+    let own = &mut filled[start..];
+    if !own.is_sorted_by_key(|(position, _)| *position) {
+        own.sort_by_key(|(position, _)| *position);
     }
+    let mut entries: Vec<(Text, Value)> = Vec::with_capacity(own.len() + meta.iter().flatten().count());
+    if kind.type_meta {
+        let meta = META.into_iter().zip(meta).filter_map(|(name, value)| Some((key(name), value?)));
+        entries.extend(meta.filter(|(_, value)| !value.is_empty()));
+    }
+    let name = |position: u16| kind.json_field(position.into()).key.clone();
+    entries.extend(filled.drain(start..).map(|(position, value)| (name(position), value)));
     Map::in_order(entries)
+}
+
+/// Positions of the fields that Go writes even where they are not set.
+pub(super) fn written_unset(kind: &'static Type) -> &'static [u16] {
+    kind.written_unset.get_or_init(|| {
+        let fields = kind.json_fields().enumerate();
+        fields.filter(|(_, field)| !is_omitted(&Value::Null, field)).map(|(position, _)| position as u16).collect()
+    })
+}
+
+/// What Go writes for a field that is not set and not left out.
+fn unset(field: &Field) -> Value {
+    if field.pointer { Value::Null } else { zero(&field.shape) }
 }
 
 /// What becomes of lists and maps that are there and empty. Go drops them when it writes; until then rules can tell
@@ -172,12 +201,18 @@ pub(super) enum Empties {
     Drop,
 }
 
+/// Whether lists or maps are there and empty. Structs may be: they stay as they are.
+pub(super) fn has_empties(kind: &'static Type, filled: &[(u16, Value)]) -> bool {
+    let is_struct = |position: u16| matches!(kind.json_field(position.into()).shape, Shape::Struct(_));
+    filled.iter().any(|(position, value)| is_empty_collection(value) && !is_struct(*position))
+}
+
 pub(super) fn is_empty_collection(value: &Value) -> bool {
     matches!(value, Value::Array(_) | Value::Object(_)) && value.is_empty()
 }
 
 /// Whether Go leaves the field out when it holds this value (null: its zero value).
-fn is_omitted(value: &Value, field: &Field) -> bool {
+pub(super) fn is_omitted(value: &Value, field: &Field) -> bool {
     if field.pointer {
         return value.is_null() && (field.omit_empty || field.omit_zero);
     }
@@ -199,7 +234,7 @@ fn is_struct(shape: &Shape) -> bool {
 }
 
 /// What Go writes for the zero value of the shape.
-fn zero(shape: &Shape) -> Value {
+pub(super) fn zero(shape: &Shape) -> Value {
     match shape {
         Shape::String => Value::String(Text::default()),
         Shape::Bool | Shape::SchemaOrBool => Value::Bool(false),
@@ -217,16 +252,12 @@ fn zero(shape: &Shape) -> Value {
 }
 
 /// Whether [`zero`] is null.
-fn is_null_when_zero(shape: &Shape) -> bool {
+pub(super) fn is_null_when_zero(shape: &Shape) -> bool {
     !matches!(shape, Shape::Struct(_)) && zero(shape).is_null()
 }
 
 /// What Go writes for the struct when nothing in it is set.
 pub(crate) fn zero_struct(kind: &'static Type) -> Value {
-    let mut entries = Vec::new();
-    for field in kind.json_fields().filter(|field| !is_omitted(&Value::Null, field)) {
-        let value = if field.pointer { Value::Null } else { zero(&field.shape) };
-        entries.push((Text::new_static(field.name), value));
-    }
-    Value::Object(Map::in_order(entries))
+    let fields = written_unset(kind).iter().map(|position| kind.json_field((*position).into()));
+    Value::Object(Map::in_order(fields.map(|field| (field.key.clone(), unset(field))).collect()))
 }

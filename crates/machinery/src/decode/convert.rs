@@ -68,6 +68,6 @@ fn form(raw: &Value) -> &'static str {
         Value::Float(_) => "float64",
         Value::String(_) => "string",
         Value::Array(_) => "slice",
-        Value::Object(_) => "map",
+        Value::Object(_) | Value::Written(_) => "map",
     }
 }

@@ -8,16 +8,20 @@
 pub mod base64;
 mod complete;
 mod convert;
+mod direct;
 mod place;
 mod special;
+mod write;
 
 pub(crate) use complete::zero_struct;
 pub use complete::{complete, settle};
+pub use direct::direct;
+pub use write::{write_fields, write_struct};
 
 use crate::json;
 use crate::schema::{Field, Shape, Type};
 use crate::value::{Map, Text, Value};
-use complete::{Empties, assemble, is_empty_collection, zero_item};
+use complete::{Empties, assemble, has_empties, zero_item};
 use place::Place;
 
 /// No more strict errors than this are noted, as upstream.
@@ -62,8 +66,7 @@ pub fn convert(raw: Value, kind: &'static Type) -> Result<Decoded, DecodeError> 
 }
 
 fn read(raw: Value, kind: &'static Type, style: Style) -> Result<Decoded, DecodeError> {
-    let mut decoder =
-        Decoder { style, noted: None, strict: Some(Vec::new()), nested_in: None, depth: 0, kept_empties: false };
+    let mut decoder = Decoder::new(style);
     let go_type = root_type_name(kind);
     let value = decoder.structure(raw, kind, &go_type, &Place::ROOT)?;
     match decoder.noted {
@@ -118,7 +121,7 @@ pub(crate) fn describe(value: &Value) -> &'static str {
         Value::Int(_) | Value::Float(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        Value::Object(_) | Value::Written(_) => "object",
     }
 }
 
@@ -148,6 +151,10 @@ struct Decoder {
 }
 
 impl Decoder {
+    fn new(style: Style) -> Self {
+        Decoder { style, noted: None, strict: Some(Vec::new()), nested_in: None, depth: 0, kept_empties: false }
+    }
+
     /// A value of any shape. Null gives null: what that means is up to the holder.
     fn value(&mut self, raw: Value, shape: &Shape, go_type: &str, place: &Place<'_>) -> Result<Value, DecodeError> {
         match (shape, raw) {
@@ -204,8 +211,7 @@ impl Decoder {
         let mut filled: Vec<(u16, Value)> = Vec::with_capacity(entries.len());
         let mut seen: u128 = 0;
         for (key, raw) in entries {
-            let next = filled.last().map_or(0, |(position, _)| usize::from(*position) + 1);
-            let Some(position) = find_from(kind, next, &key) else {
+            let Some(position) = kind.position(&key) else {
                 self.other_field(&key, raw, kind, &mut meta, place)?;
                 continue;
             };
@@ -224,7 +230,7 @@ impl Decoder {
                 None => filled.push((position as u16, value)),
             }
         }
-        self.kept_empties |= filled.iter().any(|(_, value)| is_empty_collection(value));
+        self.kept_empties |= has_empties(kind, &filled);
         Ok(Value::Object(assemble(kind, meta, filled, Empties::Keep)))
     }
 
@@ -369,13 +375,6 @@ impl Decoder {
             strict.push(text);
         }
     }
-}
-
-/// The position of the field of this name. Looks at the few from `next` on first: what Kubernetes writes is in order.
-fn find_from(kind: &'static Type, next: usize, name: &str) -> Option<usize> {
-    const LOOK_AHEAD: usize = 4;
-    let near = next..kind.json_len().min(next + LOOK_AHEAD);
-    near.into_iter().find(|position| kind.json_field(*position).name == name).or_else(|| kind.position(name))
 }
 
 /// In the order in which Go writes them.

@@ -216,6 +216,58 @@ fn the_type_is_read_before_the_rest() {
 }
 
 #[test]
+fn one_step_gives_what_two_steps_give_or_gives_up() {
+    let schema = TypeRef::find("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps").unwrap();
+    let deep = |depth: usize| format!(r#"{{"default":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
+    let (deepest, too_deep) = (deep(crate::json::DEPTH_MAX - 1), deep(crate::json::DEPTH_MAX));
+    for (kind, text, accepted) in [
+        (core("Pod"), r#" { "spec" : {"containers":[{"name":"c","resources":{}}]} , "kind":"Pod"} "#, true),
+        (
+            core("Pod"),
+            r#"{"metadata":{"creationTimestamp":null},"status":{},"spec":{"containers":[],"nodeName":null}}"#,
+            true,
+        ),
+        (core("ConfigMap"), r#"{"data":{"b":"\u00e9\n","a":null},"metadata":{"labels":null}}"#, true),
+        (core("ResourceRequirements"), r#"{"limits":{"memory":"1024Ki","cpu":1.5,"x":null}}"#, true),
+        (core("Secret"), r#"{"data":{"a":[104,105],"b":"aGk","c":null}}"#, false),
+        (core("Secret"), r#"{"data":{"a":[104,105],"b":"aGk=","c":null}}"#, true),
+        (core("ServiceSpec"), r#"{"ports":[null,{"targetPort":"web"}],"clusterIPs":[]}"#, true),
+        (
+            schema.get(),
+            r#"{"items":[{"a":1}],"additionalProperties":true,"dependencies":{"a":["x"],"b":{"type":"x"}}}"#,
+            true,
+        ),
+        (schema.get(), r#"{"default":{"b":1,"a":[1.5,{}],"b":2},"enum":[1,"x",null]}"#, true),
+        (schema.get(), r#"{"additionalProperties":3}"#, false),
+        (schema.get(), &deepest, true),
+        (schema.get(), &too_deep, false),
+        (core("Pod"), r#"{"spec":{"nodeName":7}}"#, false),
+        (core("Pod"), r#"{"spec":{"priority":1.0}}"#, false),
+        (core("Pod"), r#"{"spec":{"priority":4294967296}}"#, false),
+        (core("Pod"), r#"{"spec":[]}"#, false),
+        (core("Pod"), r#"{"Spec":{}}"#, false),
+        (core("Pod"), r#"{"spec":{},"spec":{}}"#, false),
+        (core("Pod"), r#"{"kind":null}"#, false),
+        (core("Pod"), r#"{"kind":"a","kind":"a"}"#, false),
+        (core("Pod"), r#"{"metadata":{"labels":{"b":"","a":"","b":""}}}"#, false),
+        (core("Pod"), r#"{"metadata":{"creationTimestamp":"x"}}"#, false),
+        (core("Pod"), r#"{"spec":{}} x"#, false),
+        (core("Pod"), r#"{"spec":{},}"#, false),
+        (core("Pod"), r#"{"spec":{}"#, false),
+        (core("Pod"), "null", false),
+        (core("Pod"), "", false),
+    ] {
+        let once = direct(text.as_bytes(), kind);
+        assert_eq!(once.is_some(), accepted, "{text}");
+        if let Some(once) = once {
+            let twice = decode(parse(text.as_bytes()).unwrap(), kind).unwrap();
+            assert_eq!(format!("{once:?}"), format!("{twice:?}"), "{text}");
+        }
+    }
+    assert!(direct(b"{\"kind\":\"\xff\"}", core("Pod")).is_none());
+}
+
+#[test]
 fn depth_has_a_bound_that_a_small_stack_bears() {
     let kind = TypeRef::find("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps").unwrap().get();
     let run = move || {
@@ -225,6 +277,9 @@ fn depth_has_a_bound_that_a_small_stack_bears() {
             let mut value = read(STRUCT_DEPTH_MAX - 1).unwrap().value;
             complete(&mut value, kind);
             assert_eq!(to_string(&value), nested(STRUCT_DEPTH_MAX - 1));
+            let once = |depth: usize| direct(nested(depth).as_bytes(), kind);
+            assert_eq!(once(STRUCT_DEPTH_MAX - 1).map(|it| it.value), Some(value));
+            assert!(once(STRUCT_DEPTH_MAX).is_none());
             assert_eq!(read(STRUCT_DEPTH_MAX).unwrap_err().to_string(), "exceeded max depth");
             assert!(read(crate::json::DEPTH_MAX - 1).is_err());
         }

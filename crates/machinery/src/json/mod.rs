@@ -6,5 +6,6 @@
 mod parse;
 mod write;
 
+pub(crate) use parse::Parser;
 pub use parse::{DEPTH_MAX, SyntaxError, parse};
-pub use write::{to_string, write, write_float, write_pretty, write_string};
+pub use write::{to_string, write, write_escaped, write_float, write_pretty, write_string};

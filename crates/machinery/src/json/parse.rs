@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::value::{Map, Text, Value};
+use crate::value::{Map, Text, Value, text_of};
 
 /// How deep lists and objects may lie in each other. Below Go's 10,000, because values are dropped, compared and
 /// written by recursion.
@@ -31,14 +31,10 @@ pub enum SyntaxError {
 /// fits is an integer. Invalid UTF-8 and lone surrogates read as U+FFFD.
 pub fn parse(bytes: &[u8]) -> Result<Value, SyntaxError> {
     let text = decode_utf8(bytes);
-    let mut parser =
-        Parser { text: &text, bytes: text.as_bytes(), at: 0, open: Vec::new(), entries: Vec::new(), items: Vec::new() };
-    let value = parser.document()?;
-    parser.skip_blanks();
-    match parser.peek() {
-        None => Ok(value),
-        Some(_) => Err(parser.unexpected("after top-level value")),
-    }
+    let mut parser = Parser::new(&text);
+    let value = parser.value()?;
+    parser.end()?;
+    Ok(value)
 }
 
 /// One U+FFFD per byte that is not UTF-8, as Go does.
@@ -54,7 +50,7 @@ fn decode_utf8(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-struct Parser<'a> {
+pub(crate) struct Parser<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
@@ -71,22 +67,36 @@ enum Open {
     Object { start: usize },
 }
 
-impl Parser<'_> {
-    fn document(&mut self) -> Result<Value, SyntaxError> {
+impl<'a> Parser<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Parser {
+            text,
+            bytes: text.as_bytes(),
+            at: 0,
+            open: Vec::with_capacity(16),
+            entries: Vec::new(),
+            items: Vec::new(),
+        }
+    }
+
+    /// The value that stands next, whatever it is.
+    pub(crate) fn value(&mut self) -> Result<Value, SyntaxError> {
+        let around = self.open.len();
         loop {
-            let Some(mut value) = self.begin_value()? else { continue };
-            loop {
-                let Some(open) = self.open.last().copied() else { return Ok(value) };
-                match (open, self.entries.last_mut()) {
-                    (Open::Object { .. }, Some(entry)) => entry.1 = value,
-                    _ => self.items.push(value),
+            let mut value = self.begin_value()?;
+            while let Some(whole) = value {
+                if self.open.len() == around {
+                    return Ok(whole);
                 }
-                match self.end_value(open)? {
-                    Some(closed) => value = closed,
-                    None => break,
-                }
+                value = self.add(whole)?;
             }
         }
+    }
+
+    /// Behind the last value there is nothing but blanks.
+    pub(crate) fn end(&mut self) -> Result<(), SyntaxError> {
+        self.skip_blanks();
+        if self.peek().is_some() { Err(self.unexpected("after top-level value")) } else { Ok(()) }
     }
 
     /// Reads a whole scalar or an empty list or object; of others the opening, and then there is no value yet.
@@ -125,8 +135,14 @@ impl Parser<'_> {
         Ok(Some(value))
     }
 
-    /// After a value: on to the next one, or the list or object that ends here.
-    fn end_value(&mut self, open: Open) -> Result<Option<Value>, SyntaxError> {
+    /// Puts a value into the innermost open list or object and goes on to the next one; or gives the list or object
+    /// that ends here.
+    fn add(&mut self, value: Value) -> Result<Option<Value>, SyntaxError> {
+        let Some(open) = self.open.last().copied() else { return Ok(Some(value)) };
+        match (open, self.entries.last_mut()) {
+            (Open::Object { .. }, Some(entry)) => entry.1 = value,
+            _ => self.items.push(value),
+        }
         self.skip_blanks();
         match (open, self.peek()) {
             (Open::List { .. }, Some(b',')) => self.at += 1,
@@ -185,7 +201,7 @@ impl Parser<'_> {
         let start = self.at;
         self.at = plain_end(self.bytes, start);
         if self.peek() == Some(b'"') {
-            let text = Text::new(&self.text[start..self.at]);
+            let text = text_of(&self.text[start..self.at]);
             self.at += 1;
             return Ok(text);
         }
@@ -319,11 +335,11 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    fn peek(&self) -> Option<u8> {
+    pub(crate) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
-    fn skip_blanks(&mut self) {
+    pub(crate) fn skip_blanks(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
             self.at += 1;
         }
@@ -336,6 +352,63 @@ impl Parser<'_> {
             None => SyntaxError::End,
             Some(byte) => SyntaxError::Character { byte, context, offset: self.at + 1 },
         }
+    }
+}
+
+/// For a reader that knows what it expects and keeps the entries itself. None: something else stands here.
+impl<'a> Parser<'a> {
+    /// The opening of a list or object; says whether there is anything in it before `closing`.
+    pub(crate) fn enter(&mut self, closing: u8) -> Option<bool> {
+        self.descend().ok()?;
+        // Only the depth counts: nothing is added to it.
+        self.open.push(Open::List { start: self.items.len() });
+        if self.peek()? == closing {
+            return self.more(closing);
+        }
+        Some(true)
+    }
+
+    /// After an entry; says whether another one follows before `closing`.
+    pub(crate) fn more(&mut self, closing: u8) -> Option<bool> {
+        self.skip_blanks();
+        let more = self.peek()? == b',';
+        if more {
+            self.at += 1;
+            self.skip_blanks();
+        } else {
+            self.take(closing)?;
+            self.open.pop();
+        }
+        Some(more)
+    }
+
+    /// A key without escapes and the colon behind it.
+    pub(crate) fn plain_key(&mut self) -> Option<&'a str> {
+        let key = self.plain_string()?;
+        self.skip_blanks();
+        self.take(b':')?;
+        self.skip_blanks();
+        Some(key)
+    }
+
+    /// A string without escapes. Others are not begun.
+    pub(crate) fn plain_string(&mut self) -> Option<&'a str> {
+        if self.peek()? != b'"' {
+            return None;
+        }
+        let start = self.at + 1;
+        let end = plain_end(self.bytes, start);
+        if *self.bytes.get(end)? != b'"' {
+            return None;
+        }
+        self.at = end + 1;
+        Some(&self.text[start..end])
+    }
+
+    fn take(&mut self, byte: u8) -> Option<()> {
+        let found = self.peek()? == byte;
+        self.at += usize::from(found);
+        found.then_some(())
     }
 }
 

@@ -47,6 +47,7 @@ fn write_scalar(value: &Value, out: &mut Vec<u8>) {
         Value::Int(number) => out.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
         Value::Float(number) => write_float(*number, out),
         Value::String(text) => write_string(text, out),
+        Value::Written(text) => out.extend_from_slice(text.as_bytes()),
         Value::Null | Value::Array(_) | Value::Object(_) => out.extend_from_slice(b"null"),
     }
 }
@@ -156,10 +157,15 @@ fn may_be_special(word: u64) -> bool {
 
 /// Appends the text in quotes, escaped as Go's encoder escapes it.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
-    let bytes = text.as_bytes();
-    out.reserve(bytes.len() + 2);
+    out.reserve(text.len() + 2);
     out.push(b'"');
-    let mut rest = bytes;
+    write_escaped(text, out);
+    out.push(b'"');
+}
+
+/// The same without the quotes.
+pub fn write_escaped(text: &str, out: &mut Vec<u8>) {
+    let mut rest = text.as_bytes();
     while let Some(length) = first_special(rest) {
         out.extend_from_slice(&rest[..length]);
         rest = &rest[length..];
@@ -167,7 +173,6 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
         rest = &rest[taken..];
     }
     out.extend_from_slice(rest);
-    out.push(b'"');
 }
 
 /// Appends the first character, which is not plain; says how many bytes it had.

@@ -4,7 +4,7 @@ use super::element::{PathElement, same};
 use super::set::FieldSet;
 use super::view::{Child, Form, List, SchemaView};
 use crate::letters;
-use crate::value::{Map, Text, Value};
+use crate::value::{Map, Text, Value, text_of};
 
 /// The paths that the newer object added, changed and removed. No path is in two of them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -313,7 +313,7 @@ pub(super) fn item_element<S: SchemaView>(kind: List, schema: S, value: &Value) 
     for key in keys {
         let name = key.as_ref();
         if let Some(value) = map.get(name).cloned().or_else(|| schema.item().key_default(name)) {
-            fields.push((Text::new(name), value));
+            fields.push((text_of(name), value));
         }
     }
     if fields.is_empty() {

@@ -215,7 +215,7 @@ fn value_rank(value: &Value) -> u8 {
         Value::String(_) => 1,
         Value::Bool(_) => 2,
         Value::Array(_) => 3,
-        Value::Object(_) => 4,
+        Value::Object(_) | Value::Written(_) => 4,
         Value::Null => 5,
     }
 }
@@ -245,5 +245,6 @@ fn show(value: &Value) -> String {
         Value::String(text) => quote(text),
         Value::Array(items) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(",")),
         Value::Object(map) => map.iter().map(|(key, value)| format!("{key}={}", show(value))).collect(),
+        Value::Written(text) => text.to_string(),
     }
 }

@@ -4,7 +4,7 @@ use super::WriteContext;
 use super::set::{FieldSet, FieldsError};
 use crate::field::quote;
 use crate::json;
-use crate::value::{Map, Text, Value};
+use crate::value::{Map, Text, Value, key};
 
 /// Update entries above this number are put together, oldest first.
 const UPDATERS_MAX: usize = 10;
@@ -63,10 +63,10 @@ impl Entry {
     /// The text by which managers are ordered where nothing else tells them apart.
     pub(super) fn identifier(&self) -> String {
         let mut fields = vec![
-            (Text::new_static("manager"), Value::String(self.manager.clone())),
-            (Text::new_static("operation"), Value::String(Text::new_static(self.operation()))),
-            (Text::new_static("apiVersion"), Value::String(self.api_version.clone())),
-            (Text::new_static("subresource"), Value::String(self.subresource.clone())),
+            (const { key("manager") }, Value::String(self.manager.clone())),
+            (const { key("operation") }, Value::String(Text::new_static(self.operation()))),
+            (const { key("apiVersion") }, Value::String(self.api_version.clone())),
+            (const { key("subresource") }, Value::String(self.subresource.clone())),
         ];
         fields.retain(|(name, value)| !(value.is_empty() || self.applied && name == "apiVersion"));
         json::to_string(&Value::Object(Map::in_order(fields)))
@@ -131,17 +131,17 @@ impl Entry {
         let mut entry = Vec::with_capacity(7);
         let operation = self.operation();
         if !self.manager.is_empty() {
-            entry.push((Text::new_static("manager"), Value::String(self.manager)));
+            entry.push((const { key("manager") }, Value::String(self.manager)));
         }
-        entry.push((Text::new_static("operation"), Value::String(Text::new_static(operation))));
-        entry.push((Text::new_static("apiVersion"), Value::String(self.api_version)));
+        entry.push((const { key("operation") }, Value::String(Text::new_static(operation))));
+        entry.push((const { key("apiVersion") }, Value::String(self.api_version)));
         if let Some(time) = self.time {
-            entry.push((Text::new_static("time"), Value::String(time)));
+            entry.push((const { key("time") }, Value::String(time)));
         }
-        entry.push((Text::new_static("fieldsType"), Value::String(Text::new_static("FieldsV1"))));
-        entry.push((Text::new_static("fieldsV1"), self.written.unwrap_or_else(|| self.fields.to_fields_v1())));
+        entry.push((const { key("fieldsType") }, Value::String(Text::new_static("FieldsV1"))));
+        entry.push((const { key("fieldsV1") }, self.written.unwrap_or_else(|| self.fields.to_fields_v1())));
         if !self.subresource.is_empty() {
-            entry.push((Text::new_static("subresource"), Value::String(self.subresource)));
+            entry.push((const { key("subresource") }, Value::String(self.subresource)));
         }
         Value::Object(Map::in_order(entry))
     }
@@ -200,8 +200,19 @@ pub(super) fn put(object: &mut Value, mut entries: Vec<Entry>) {
     let list = entries.into_iter().map(Entry::write).collect::<Vec<_>>();
     let metadata = object.object_mut("metadata").make_map();
     let mut fields = std::mem::take(metadata).into_entries();
-    fields.push((Text::new_static("managedFields"), Value::Array(list)));
+    fields.push((const { key("managedFields") }, Value::Array(list)));
     *metadata = Map::in_order(fields);
+}
+
+/// Writes the only entry of a new object, whose fields are written already.
+pub(super) fn put_only(object: &mut Value, context: &WriteContext<'_>, fields: String) {
+    if fields == "{}" {
+        return;
+    }
+    let mut entry = Entry::new(context, false, FieldSet::new());
+    entry.time = Some(Text::new(context.time));
+    entry.written = Some(Value::Written(fields.into()));
+    put(object, vec![entry]);
 }
 
 /// Appliers first, then by time, manager, version and subresource.

@@ -14,6 +14,7 @@ mod compare;
 mod element;
 mod entries;
 mod fields;
+mod fresh;
 mod last_applied;
 mod merge;
 mod owners;
@@ -85,6 +86,16 @@ pub fn track_update<S: SchemaView>(
     if scene.track(live, new, &mut entries) {
         entries::put(new, entries);
     }
+}
+
+/// Records in a new object that all of it is the maker's, and says whether it did: [`track_update`] does the same for
+/// any object. The fields are written already ([`Value::Written`]).
+pub fn track_new<S: SchemaView>(new: &mut Value, schema: S, context: &WriteContext<'_>, reset: Reset<'_>) -> bool {
+    if new.get("metadata").has("managedFields") {
+        return false;
+    }
+    let fields = fresh::write(new, schema, reset, &owners::NEVER_OWNED);
+    fields.map(|fields| entries::put_only(new, context, fields)).is_some()
 }
 
 /// The owners before the write: what the client sent where it may say so, else what the live object has.

@@ -12,7 +12,7 @@ use super::{Convert, Reset, WriteContext};
 use crate::value::{Text, Value};
 
 /// What nobody owns: the object's identity and what the server keeps for itself.
-static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+pub(super) static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     FieldSet::of_fields(&[
         &["apiVersion"],
         &["kind"],
@@ -185,15 +185,23 @@ impl Reset<'_> {
     }
 }
 
-/// The paths that go on below this element.
-fn below<'a>(element: &PathElement, paths: &[&'a [&'a str]]) -> Vec<&'a [&'a str]> {
-    let matches = |path: &&&[&str]| path.first().is_some_and(|step| *step == "*" || element.is_field(step));
+/// The paths that go on below the field of this name.
+pub(super) fn below<'a>(name: &str, paths: &[&'a [&'a str]]) -> Vec<&'a [&'a str]> {
+    let matches = |path: &&&[&str]| path.first().is_some_and(|step| *step == "*" || *step == name);
     paths.iter().filter(matches).map(|path| &path[1..]).collect()
+}
+
+/// The name of a field; of anything else, none that a field has.
+fn name(element: &PathElement) -> &str {
+    match element {
+        PathElement::Field(name) => name,
+        _ => "",
+    }
 }
 
 fn drop_matching(set: &mut FieldSet, paths: &[&[&str]]) {
     set.nodes.retain_mut(|node| {
-        let rest = below(&node.element, paths);
+        let rest = below(name(&node.element), paths);
         if rest.is_empty() {
             return true;
         }
@@ -207,7 +215,7 @@ fn drop_matching(set: &mut FieldSet, paths: &[&[&str]]) {
 
 fn keep_matching(set: &mut FieldSet, paths: &[&[&str]]) {
     set.nodes.retain_mut(|node| {
-        let rest = below(&node.element, paths);
+        let rest = below(name(&node.element), paths);
         if rest.is_empty() {
             return false;
         }

@@ -97,6 +97,11 @@ impl FieldSet {
         self.find(element).ok().map(|index| &self.nodes[index])
     }
 
+    /// The node of the field of this name.
+    pub(super) fn field(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.element.is_field(name))
+    }
+
     /// Adds a node that belongs behind those that are there, in whatever order; [`FieldSet::settle`] puts it right.
     pub(super) fn push(&mut self, element: PathElement, member: bool, below: FieldSet) {
         if member || !below.is_empty() {

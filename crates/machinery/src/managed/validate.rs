@@ -102,7 +102,7 @@ fn go_type(value: &Value) -> &'static str {
         Value::Float(_) => "float64",
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
+        Value::Object(_) | Value::Written(_) => "map[string]interface {}",
     }
 }
 
@@ -120,6 +120,7 @@ fn plain(value: &Value) -> String {
             entries.sort();
             format!("map[{}]", entries.join(" "))
         }
+        Value::Written(text) => text.to_string(),
     }
 }
 

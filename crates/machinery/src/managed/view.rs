@@ -37,6 +37,11 @@ pub trait SchemaView: Copy {
     /// The struct as it is before anybody wrote to it.
     fn zero(self) -> Value;
 
+    /// The field at this position as `managedFields` write it where it has nothing below it; none: it is not known.
+    fn owned(self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether the position takes any map, so that nothing is known of it.
     fn is_deduced(self) -> bool;
 }
@@ -208,6 +213,10 @@ impl SchemaView for TableView {
 
     fn zero(self) -> Value {
         self.struct_type().map_or_else(Value::object, zero_struct)
+    }
+
+    fn owned(self) -> Option<&'static str> {
+        self.field().map(|field| field.owned)
     }
 
     fn is_deduced(self) -> bool {

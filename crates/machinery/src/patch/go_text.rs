@@ -37,7 +37,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
         Value::Float(_) => "float64",
         Value::String(_) => "string",
         Value::Array(_) => LIST_TYPE,
-        Value::Object(_) => MAP_TYPE,
+        Value::Object(_) | Value::Written(_) => MAP_TYPE,
     }
 }
 

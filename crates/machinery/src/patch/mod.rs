@@ -119,7 +119,7 @@ fn json_type(value: &Value) -> &'static str {
         Value::Int(_) | Value::Float(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        Value::Object(_) | Value::Written(_) => "object",
     }
 }
 

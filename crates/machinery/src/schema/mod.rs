@@ -5,8 +5,10 @@
 //! message of their own in protobuf.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use crate::letters;
+use crate::value::{Text, key};
 
 include!(concat!(env!("OUT_DIR"), "/types.rs"));
 
@@ -25,10 +27,16 @@ pub struct Type {
     /// a type have the same. The number of places is a power of two.
     places: &'static [(&'static str, u16)],
     seed: u64,
+    /// Where in JSON order the fields are that Go writes even where they are not set. `decode` finds them.
+    pub(crate) written_unset: OnceLock<Box<[u16]>>,
 }
 
 pub struct Field {
     pub name: &'static str,
+    /// The name as a key of a [`Map`](crate::value::Map).
+    pub key: Text,
+    /// The field as `managedFields` write it where it has nothing below it: `"f:name":{}`.
+    pub owned: &'static str,
     pub inline: bool,
     pub shape: Shape,
     /// The protobuf field number; 0: not in protobuf.

@@ -111,7 +111,7 @@ impl Editor {
                 if sorted {
                     entries.sort_by(|left, right| left.0.cmp(&right.0));
                 }
-                Map { entries, sorted }
+                Map::of(entries, sorted)
             }
         }
     }

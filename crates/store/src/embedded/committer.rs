@@ -24,9 +24,12 @@ use crate::memory::stage::Stage;
 
 /// A batch is closed when it holds so many writes; the others wait for the next.
 const BATCH_WRITES_MAX: usize = 1024;
-/// After a batch of so many writes the next one waits a moment for company: fewer syncs, more writes.
+/// After a batch of so many writes the next one waits a few moments, until it is as large: fewer syncs, more writes.
 const GATHER_WRITES_MIN: usize = 8;
-const GATHER_TIME: Duration = Duration::from_micros(300);
+/// No batch waits for more writes than this: if all writers were waiting for it, nobody would prepare the next.
+const GATHERED_WRITES_MAX: usize = 24;
+const GATHER_STEP: Duration = Duration::from_micros(100);
+const GATHER_STEPS: usize = 8;
 /// A batch is closed when its frame has so many bytes (a single write may be larger).
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// With more logs than this (each start begins one) a snapshot is written however small they are.
@@ -160,7 +163,7 @@ impl Committer {
         let mut answers = Vec::new();
         let mut now = None;
         let mut next = Some(first);
-        let mut waited = false;
+        let mut waits = 0;
         let core = self.core.clone();
         let state = core.state.read();
         let mut stage = Stage::begin(&state);
@@ -182,11 +185,14 @@ impl Committer {
             }
             if answers.len() < BATCH_WRITES_MAX && self.buffer.len() < BATCH_BYTES_MAX {
                 next = queue.try_recv().ok();
-                if next.is_none() && !waited && self.last_batch >= GATHER_WRITES_MIN && answers.len() < self.last_batch
+                // Many write at once: those who were just answered are about to write again, until nobody comes.
+                if next.is_none()
+                    && waits < GATHER_STEPS
+                    && self.last_batch >= GATHER_WRITES_MIN
+                    && answers.len() < self.last_batch.min(GATHERED_WRITES_MAX)
                 {
-                    // Many write at once: those who were just answered are about to write again.
-                    waited = true;
-                    std::thread::sleep(GATHER_TIME);
+                    waits += 1;
+                    std::thread::sleep(GATHER_STEP);
                     next = queue.try_recv().ok();
                 }
             }

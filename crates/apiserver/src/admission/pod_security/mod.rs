@@ -4,14 +4,9 @@ mod baseline;
 mod policy;
 mod restricted;
 
-use std::sync::Arc;
-
-use futures::future::BoxFuture;
 use rkube_machinery::{Map, Status, Value};
 
-use super::{Attributes, Operation, Plugin};
-use crate::cache;
-use crate::resources::Resources;
+use super::{Attributes, Objects, Operation, Plugin};
 use policy::{Level, Policy, Standard};
 
 /// At most so many pods are looked at when a namespace becomes stricter.
@@ -38,43 +33,39 @@ pub struct Violation {
 }
 
 pub struct PodSecurity {
-    namespaces: Option<Arc<cache::Resource>>,
-    pods: Option<Arc<cache::Resource>>,
+    pub namespaces: Objects,
+    pub pods: Objects,
 }
 
 impl PodSecurity {
-    pub fn new(resources: &Resources) -> Self {
-        PodSecurity { namespaces: resources.cache("", "v1", "namespaces"), pods: resources.cache("", "v1", "pods") }
-    }
-
     fn policy(&self, namespace: &str) -> Policy {
-        let found = self.namespaces.as_ref().and_then(|all| all.get(&all.key("", namespace)));
-        found.map_or_else(Policy::default, |entry| Policy::of(|label| entry.object.label(label)).0)
+        let found = self.namespaces.find("", namespace);
+        found.map_or_else(Policy::default, |namespace| Policy::of(|label| namespace.label(label)).0)
     }
 
-    fn check_pod(&self, attributes: &mut Attributes, pod: &Value, old: Option<&Value>) -> Result<(), Status> {
-        if HARMLESS.contains(&attributes.subresource.as_str()) {
+    fn check_pod(&self, attributes: &mut Attributes<'_>, pod: &Value) -> Result<(), Status> {
+        if HARMLESS.contains(&attributes.subresource) {
             return Ok(());
         }
-        let policy = self.policy(&attributes.namespace);
-        if policy.is_privileged() || old.is_some_and(|old| !runs_others(pod, old)) {
+        let policy = self.policy(attributes.namespace);
+        if policy.is_privileged() || attributes.old.is_some_and(|old| !runs_others(pod, old)) {
             return Ok(());
         }
         let found = evaluate(policy.enforce, pod.get("metadata"), pod.get("spec"));
         if !found.is_empty() {
             let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, details(&found));
-            return Err(Status::forbidden(attributes.resource(), &attributes.name, why));
+            return Err(Status::forbidden(attributes.resource(), attributes.name, why));
         }
         warn(attributes, policy.warn, pod);
         Ok(())
     }
 
-    fn check_namespace(&self, attributes: &mut Attributes, new: &Value, old: Option<&Value>) -> Result<(), Status> {
+    fn check_namespace(&self, attributes: &mut Attributes<'_>, new: &Value) -> Result<(), Status> {
         let (policy, errors) = policy_of(new);
-        let before = old.map(policy_of);
+        let before = attributes.old.map(policy_of);
         let known = before.as_ref().is_some_and(|(_, known)| *known == errors);
         if !errors.is_empty() && !known {
-            return Err(Status::invalid(&attributes.served.kind.group_kind(), &attributes.name, &errors));
+            return Err(Status::invalid(&attributes.served.kind.group_kind(), attributes.name, &errors));
         }
         if let Some((before, _)) = before
             && policy.enforce.is_stricter_than(before.enforce)
@@ -87,10 +78,8 @@ impl PodSecurity {
 
     /// Which pods that are there a new standard would not let in.
     fn pods_against(&self, namespace: &str, standard: Standard) -> Vec<String> {
-        let Some(pods) = &self.pods else { return Vec::new() };
-        let all = pods.snapshot().0;
-        let here = all.values().filter(|entry| entry.object.namespace == namespace);
-        let pods = first_of_each_controller(here.map(|entry| entry.object.value(entry.revision)).collect());
+        let pods = self.pods.within(namespace);
+        let pods = first_of_each_controller(pods.iter().map(|pod| pod.value(0)).collect());
         let mut found: Vec<(String, String, usize)> = Vec::new();
         for pod in pods.iter().take(PODS_MAX) {
             let violations = evaluate(standard, pod.get("metadata"), pod.get("spec"));
@@ -130,36 +119,29 @@ impl PodSecurity {
 }
 
 impl Plugin for PodSecurity {
-    fn handles(&self, attributes: &Attributes) -> bool {
+    fn handles(&self, attributes: &Attributes<'_>) -> bool {
         let kind = attributes.served.kind;
         let is_pod = kind.group.is_empty() && kind.resource == "pods";
         attributes.operation != Operation::Delete
             && (is_pod || attributes.is("", "namespaces") || template_path(attributes).is_some())
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a mut Attributes,
-        object: Option<&'a Value>,
-        old: Option<&'a Value>,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        let outcome = match (object, attributes.served.kind.resource) {
-            (None, _) => Ok(()),
-            (Some(pod), "pods") => self.check_pod(attributes, pod, old),
-            (Some(namespace), "namespaces") => self.check_namespace(attributes, namespace, old),
-            (Some(object), _) => {
+    fn validate(&self, attributes: &mut Attributes<'_>, object: &Value) -> Result<(), Status> {
+        match attributes.served.kind.resource {
+            "pods" => self.check_pod(attributes, object),
+            "namespaces" => self.check_namespace(attributes, object),
+            _ => {
                 if let Some(path) = template_path(attributes) {
-                    let policy = self.policy(&attributes.namespace);
+                    let policy = self.policy(attributes.namespace);
                     warn(attributes, policy.warn, object.at(path));
                 }
                 Ok(())
             }
-        };
-        Box::pin(async { outcome })
+        }
     }
 }
 
-fn template_path(attributes: &Attributes) -> Option<&'static [&'static str]> {
+fn template_path(attributes: &Attributes<'_>) -> Option<&'static [&'static str]> {
     TEMPLATES.iter().find(|(group, resource, _)| attributes.is(group, resource)).map(|(_, _, path)| *path)
 }
 
@@ -168,7 +150,7 @@ fn policy_of(namespace: &Value) -> (Policy, rkube_machinery::field::Errors) {
     Policy::of(|label| labels.get(label).map(Value::as_str))
 }
 
-fn warn(attributes: &mut Attributes, standard: Standard, pod: &Value) {
+fn warn(attributes: &mut Attributes<'_>, standard: Standard, pod: &Value) {
     let found = evaluate(standard, pod.get("metadata"), pod.get("spec"));
     if !found.is_empty() {
         attributes.warnings.push(format!("would violate PodSecurity \"{standard}\": {}", details(&found)));

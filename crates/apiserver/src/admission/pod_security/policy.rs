@@ -5,6 +5,11 @@ use std::fmt;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Map, Value};
 
+/// The labels of a mode: its level, and the version of that.
+const ENFORCE: [&str; 2] = ["pod-security.kubernetes.io/enforce", "pod-security.kubernetes.io/enforce-version"];
+const AUDIT: [&str; 2] = ["pod-security.kubernetes.io/audit", "pod-security.kubernetes.io/audit-version"];
+const WARN: [&str; 2] = ["pod-security.kubernetes.io/warn", "pod-security.kubernetes.io/warn-version"];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Privileged,
@@ -77,31 +82,28 @@ impl Policy {
     /// Reads labels. A wrong level enforces the strictest one and warns of nothing.
     pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Policy, Errors) {
         let mut errors = Errors::new();
-        let (mut policy, mut enforced) = (Policy::default(), false);
-        let mut read = |mode: &str, standard: &mut Standard, fallback: Level| {
-            let (key, version_key) =
-                (format!("pod-security.kubernetes.io/{mode}"), format!("pod-security.kubernetes.io/{mode}-version"));
-            let level = label(&key);
+        let mut policy = Policy::default();
+        let mut read = |[key, version_key]: [&str; 2], standard: &mut Standard, fallback: Level| {
+            let level = label(key);
             let parsed = level.and_then(Level::parse);
             if let Some(level) = level {
                 standard.level = parsed.unwrap_or(fallback);
                 if parsed.is_none() {
-                    wrong(&mut errors, &key, level, "must be one of privileged, baseline, restricted");
+                    wrong(&mut errors, key, level, "must be one of privileged, baseline, restricted");
                 }
             }
-            let version = label(&version_key);
+            let version = label(version_key);
             if let Some(version) = version {
                 match parse_version(version) {
                     Some(found) => standard.version = found,
-                    None => wrong(&mut errors, &version_key, version, "must be \"latest\" or \"v1.x\""),
+                    None => wrong(&mut errors, version_key, version, "must be \"latest\" or \"v1.x\""),
                 }
             }
             (level.is_some(), parsed.is_some(), version.is_some())
         };
-        let (_, valid, _) = read("enforce", &mut policy.enforce, Level::Restricted);
-        enforced |= valid;
-        read("audit", &mut policy.audit, Level::Privileged);
-        let (warn_given, _, warn_version_given) = read("warn", &mut policy.warn, Level::Privileged);
+        let (_, enforced, _) = read(ENFORCE, &mut policy.enforce, Level::Restricted);
+        read(AUDIT, &mut policy.audit, Level::Privileged);
+        let (warn_given, _, warn_version_given) = read(WARN, &mut policy.warn, Level::Privileged);
         if !warn_given && enforced && policy.enforce.level > policy.warn.level {
             policy.warn.level = policy.enforce.level;
             if !warn_version_given {

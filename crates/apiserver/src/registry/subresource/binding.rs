@@ -23,7 +23,7 @@ impl Call<'_> {
         }
         let pods = self.server.resources.find("", "v1", "pods");
         let served = pods.ok_or_else(|| Status::internal("pods are not served"))?;
-        let info = RequestInfo { name, resource: "pods".to_owned(), ..self.info.clone() };
+        let info = RequestInfo { name: name.into(), resource: "pods".into(), ..self.info.clone() };
         let mut call = Call {
             served,
             info: &info,
@@ -40,15 +40,15 @@ impl Call<'_> {
 
     pub(super) async fn bind(&mut self, body: &Bytes) -> Result<Answer, Status> {
         let mut binding = self.decode_other(body, TYPE, "v1", "Binding")?;
-        let mut attributes = Attributes::new(self, Operation::Create);
-        self.server.admission.mutate(&mut attributes, &mut binding, None).await?;
+        let mut attributes = Attributes::new(self, Operation::Create, None);
+        self.server.admission.mutate(&mut attributes, &mut binding).await?;
         let metadata = binding.get("metadata");
         let name = self.info.name.clone();
         if metadata.str("name") != name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }
         check(&binding)?;
-        self.server.admission.validate(&mut attributes, Some(&binding), None).await?;
+        self.server.admission.validate(&mut attributes, &binding)?;
         self.warnings.append(&mut attributes.warnings);
         let key = self.key(&name);
         let now = time::format_seconds(self.now());

@@ -99,7 +99,6 @@ impl Call<'_> {
             };
             let mut value = entry.object.value(entry.revision);
             change(&mut value)?;
-            decode::complete(&mut value, self.served.stored_schema);
             if self.options.dry_run {
                 return Ok(entry.clone());
             }

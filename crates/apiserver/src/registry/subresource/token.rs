@@ -129,7 +129,7 @@ impl Call<'_> {
         let served = self.server.resources.find("", "v1", resource)?;
         let namespace = if served.kind.is_namespaced() { self.info.namespace.as_str() } else { "" };
         let cache = served.cache.as_ref()?;
-        cache.get(&cache.key(namespace, name)).map(|entry| entry.object.value(entry.revision))
+        cache.find(namespace, name).map(|entry| entry.object.value(entry.revision))
     }
 }
 

@@ -129,7 +129,7 @@ fn validate_json(key: &str, value: Option<&Value>, errors: &mut Errors) {
     let Some(value) = value else { return errors.required(DATA.key(key), "") };
     let bytes = base64::decode(value.as_str().as_bytes()).unwrap_or_default();
     let wrong = match json::parse(&bytes) {
-        Ok(Value::Object(_) | Value::Null) => return,
+        Ok(Value::Object(_) | Value::Written(_) | Value::Null) => return,
         Ok(Value::Array(_)) => "array",
         Ok(Value::String(_)) => "string",
         Ok(Value::Bool(_)) => "bool",
