@@ -1,15 +1,21 @@
 //! What every cluster has from the start: its first namespaces, the range of service addresses and
 //! the `kubernetes` service. Made through the same road as everything else, by the server itself.
 
+use std::sync::Weak;
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::future::{try_join, try_join_all};
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
-use rkube_machinery::{Status, Value, json, object, time};
+use rkube_machinery::{Status, Value, json, object};
 
-use crate::allocation::DEFAULT_RANGE;
+use crate::allocation::default_range::DefaultRange;
 use crate::registry::AGENT;
 use crate::server::ApiServer;
+
+/// How often to look whether something is missing.
+const INTERVAL: Duration = Duration::from_secs(10);
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -26,19 +32,45 @@ const PRIORITY_CLASSES: [(&str, i64, &str); 2] = [
     ),
 ];
 
-const SERVICE_CIDRS: &str = "/apis/networking.k8s.io/v1/servicecidrs";
-const SERVICE_CIDR_CONTROLLER: &str = "kubernetes-service-cidr-controller";
-
-pub async fn run(server: &ApiServer) -> Result<(), Status> {
+pub async fn run(server: &ApiServer, range: &mut DefaultRange) -> Result<(), Status> {
     let namespaces = NAMESPACES.iter().map(|name| {
         let namespace = object! { "apiVersion": "v1", "kind": "Namespace", "metadata": object! { "name": *name } };
         create(server, "/api/v1/namespaces", name, namespace)
     });
-    try_join(try_join_all(namespaces), try_join(priority_classes(server), service_addresses(server))).await?;
+    try_join(try_join_all(namespaces), try_join(priority_classes(server), range.settle(server))).await?;
     if server.resources.find("networking.k8s.io", "v1", "ipaddresses").is_none() {
         tracing::warn!("no service can have an address: networking.k8s.io/v1 is not served");
         return Ok(());
     }
+    match create_kubernetes_service(server).await {
+        // Its address is of the flags, which differ from what is stored: people have been told.
+        Err(status) if range.differs() => {
+            tracing::warn!(why = status.message, "there is no service `kubernetes`");
+            Ok(())
+        }
+        made => made,
+    }
+}
+
+/// Makes the range of service addresses and the `kubernetes` service again should somebody remove them, until the server
+/// is gone.
+pub async fn keep(server: Weak<ApiServer>, mut range: DefaultRange) {
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + INTERVAL, INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(server) = server.upgrade() else { return };
+        let mut kept = range.settle(&server).await;
+        if kept.is_ok() && server.resources.find("networking.k8s.io", "v1", "ipaddresses").is_some() {
+            kept = create_kubernetes_service(&server).await;
+        }
+        if let Err(status) = kept {
+            tracing::warn!(why = status.message, "something that every cluster has is missing");
+        }
+    }
+}
+
+async fn create_kubernetes_service(server: &ApiServer) -> Result<(), Status> {
     create(server, "/api/v1/namespaces/default/services", "kubernetes", kubernetes_service(server)).await
 }
 
@@ -60,49 +92,6 @@ async fn priority_classes(server: &ApiServer) -> Result<(), Status> {
     try_join_all(classes).await.map(drop)
 }
 
-/// The range of service addresses that flags ask for, ready to be taken from.
-async fn service_addresses(server: &ApiServer) -> Result<(), Status> {
-    if server.resources.find("networking.k8s.io", "v1", "servicecidrs").is_none() {
-        return Ok(());
-    }
-    let cidr = server.allocation.default_cidr();
-    let range = object! {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "ServiceCIDR",
-        "metadata": object! { "name": DEFAULT_RANGE },
-        "spec": object! { "cidrs": vec![Value::from(cidr)] },
-    };
-    create(server, SERVICE_CIDRS, DEFAULT_RANGE, range).await?;
-    let path = format!("{SERVICE_CIDRS}/{DEFAULT_RANGE}");
-    let (_, body) = ask(server, Method::GET, &path, "", Bytes::new()).await?;
-    let found = json::parse(&body).unwrap_or_default();
-    let cidrs = found.get("spec").list("cidrs");
-    if !matches!(cidrs, [only] if only.as_str() == cidr) {
-        tracing::warn!(flag = cidr, stored = json::to_string(found.get("spec")), "the default ServiceCIDR differs");
-        return Ok(());
-    }
-    let is_known = found.get("status").list("conditions").iter().any(|one| one.str("type") == "Ready");
-    if is_known || found.get("metadata").has("deletionTimestamp") {
-        return Ok(());
-    }
-    let condition = object! {
-        "type": "Ready",
-        "status": "True",
-        "lastTransitionTime": time::format_seconds(server.clock.now_seconds()),
-        "message": "Kubernetes default Service CIDR is ready",
-    };
-    let status = object! {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "ServiceCIDR",
-        "metadata": object! { "name": DEFAULT_RANGE },
-        "status": object! { "conditions": vec![condition] },
-    };
-    let path = format!("{path}/status?fieldManager={SERVICE_CIDR_CONTROLLER}&force=true");
-    let apply = "application/apply-patch+yaml";
-    let (code, body) = ask(server, Method::PATCH, &path, apply, json::to_string(&status).into()).await?;
-    if code.is_success() { Ok(()) } else { Err(failed(&path, &body)) }
-}
-
 fn kubernetes_service(server: &ApiServer) -> Value {
     let labels = object! { "component": "apiserver", "provider": "kubernetes" };
     let port = object! { "name": "https", "protocol": "TCP", "port": 443, "targetPort": i64::from(server.advertise.1) };
@@ -113,6 +102,7 @@ fn kubernetes_service(server: &ApiServer) -> Value {
         "metadata": object! { "name": "kubernetes", "labels": labels },
         "spec": object! {
             "clusterIP": address.as_str(),
+            "ipFamilyPolicy": "SingleStack",
             "type": "ClusterIP",
             "sessionAffinity": "None",
             "ports": vec![port],
@@ -133,11 +123,18 @@ async fn create(server: &ApiServer, path: &str, name: &str, object: Value) -> Re
     }
 }
 
-fn failed(path: &str, body: &[u8]) -> Status {
-    Status::internal(format!("{path}: {}", String::from_utf8_lossy(body)))
+/// An answer that should not be.
+pub fn failed(path: &str, body: &[u8]) -> Status {
+    let answer = json::parse(body).unwrap_or_default();
+    let why = match answer.str("message") {
+        "" => String::from_utf8_lossy(body),
+        message => message.into(),
+    };
+    Status::internal(format!("{path}: {why}"))
 }
 
-async fn ask(
+/// Sends a request of the server's own.
+pub async fn ask(
     server: &ApiServer,
     method: Method,
     path: &str,

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
+use rkube_machinery::names::address::Subnet;
 use rkube_store::Store;
 use tokio::sync::watch;
 
 use crate::admission::Chain;
+use crate::allocation::default_range::DefaultRange;
 use crate::allocation::repair::{self, Repair};
 use crate::allocation::{Allocation, Ranges};
 use crate::authn::Tokens;
@@ -34,8 +36,8 @@ pub struct Config {
     pub tokens: Tokens,
     /// PEM of the key that signs the tokens of service accounts.
     pub service_account_key: String,
-    /// `10.96.0.0/12`.
-    pub service_cidr: String,
+    /// From where services get their addresses: one range, or one of each family with that of the default family first.
+    pub service_ranges: Vec<Subnet>,
     pub node_ports: std::ops::RangeInclusive<u16>,
     /// Where the `kubernetes` service's endpoints are, and the port they listen on.
     pub advertise: (IpAddr, u16),
@@ -81,7 +83,7 @@ impl ApiServer {
     /// Reads the store, makes what every cluster has, and is ready to be asked.
     pub async fn start(config: Config) -> Result<Arc<ApiServer>, Error> {
         let resources = Arc::new(Resources::new(&config.kinds));
-        let ranges = Ranges::new(&config.service_cidr, config.node_ports).map_err(Error::Configuration)?;
+        let ranges = Ranges::new(&config.service_ranges, config.node_ports).map_err(Error::Configuration)?;
         let signer = match config.service_account_key.as_str() {
             "" => None,
             pem => Some(Signer::new(pem).map_err(Error::Configuration)?),
@@ -110,10 +112,12 @@ impl ApiServer {
             components: config.components,
             itself: Arc::new(User::apiserver()),
         });
-        bootstrap::run(&server).await.map_err(|status| Error::Bootstrap(status.message))?;
+        let mut range = DefaultRange::default();
+        bootstrap::run(&server, &mut range).await.map_err(|status| Error::Bootstrap(status.message))?;
         let mut repair = Repair::default();
         repair.services(&server).await;
         tokio::spawn(repair::run(Arc::downgrade(&server), repair));
+        tokio::spawn(bootstrap::keep(Arc::downgrade(&server), range));
         Ok(server)
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::flags::{AddressRange, Gates, PortRange, RuntimeConfig, StoreChoice, parse_listen};
+use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 
 /// The Kubernetes release whose interface rkube serves.
 pub const KUBERNETES_VERSION: &str = "1.36.4";
@@ -82,9 +82,10 @@ pub struct Up {
     #[arg(long, value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
 
-    /// Where services get their addresses from
-    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12")]
-    pub service_cluster_ip_range: AddressRange,
+    /// Where services get their addresses from: one range, or one of IPv4 and one of IPv6 for dual-stack services. The
+    /// first one's family is the default
+    #[arg(long, value_name = "CIDR[,CIDR]", default_value = "10.96.0.0/12")]
+    pub service_cluster_ip_range: ServiceRanges,
 
     /// Where services of type NodePort get their ports from
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767")]
@@ -100,6 +101,7 @@ Examples:
   rkube up
   rkube up --listen 0.0.0.0:6443 --data-dir /srv/rkube
   rkube up --store etcd=http://127.0.0.1:2379
+  rkube up --service-cluster-ip-range 10.96.0.0/12,fd00:10:96::/112
   RUST_LOG=debug rkube up --log-format json 2> rkube.log";
 
 #[derive(Debug, Args)]
@@ -204,7 +206,7 @@ mod tests {
             "--feature-gates=A=true,B=false",
             "--runtime-config=api/all=true,batch/v1=false",
             "--token-auth-file=/tokens",
-            "--service-cluster-ip-range=fd00::/108",
+            "--service-cluster-ip-range=fd00::/108,10.8.0.0/16",
             "--service-node-port-range=31000-31010",
         ]);
         assert_eq!(up.data.path().unwrap(), PathBuf::from("/srv/rkube"));
@@ -213,6 +215,7 @@ mod tests {
         assert_eq!(up.feature_gates.0.get("B"), Some(&false));
         assert_eq!(up.runtime_config.0.get("api/all").map(String::as_str), Some("true"));
         assert_eq!(up.token_auth_file, Some("/tokens".into()));
+        assert_eq!(up.service_cluster_ip_range.to_string(), "fd00::/108,10.8.0.0/16");
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use rkube_machinery::names::address::Subnet;
+
 /// Where objects are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreChoice {
@@ -38,52 +40,70 @@ fn is_http_url(text: &str) -> bool {
     host.is_some_and(|host| !host.is_empty() && !host.contains(char::is_whitespace))
 }
 
-/// A block of addresses in CIDR notation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AddressRange {
-    /// The lowest address of the block.
-    pub network: IpAddr,
-    pub prefix_length: u8,
-}
+/// Where services get their addresses from: `10.96.0.0/12`, or a range of each family. The first one's family is the
+/// one that services have by default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceRanges(Vec<Subnet>);
 
-impl AddressRange {
+const IPV4_LENGTH_MIN: u8 = 2;
+const IPV6_LENGTH_MIN: u8 = 64;
+/// The first range has at least eight addresses.
+const HOST_BITS_MIN: u8 = 3;
+
+impl ServiceRanges {
+    pub fn ranges(&self) -> &[Subnet] {
+        &self.0
+    }
+
     /// The address of the `kubernetes` service: the first after the network's own.
     pub fn first_address(&self) -> IpAddr {
-        match self.network {
+        match self.0[0].address {
             IpAddr::V4(address) => IpAddr::V4((u32::from(address) | 1).into()),
             IpAddr::V6(address) => IpAddr::V6((u128::from(address) | 1).into()),
         }
     }
 }
 
-impl FromStr for AddressRange {
+impl FromStr for ServiceRanges {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || "expected a range of addresses such as 10.96.0.0/12".to_owned();
-        let (address, length) = text.split_once('/').ok_or_else(expected)?;
-        let address: IpAddr = address.parse().map_err(|_| expected())?;
-        let prefix_length: u8 = length.parse().map_err(|_| expected())?;
-        let bits: u8 = if address.is_ipv4() { 32 } else { 128 };
-        let host_bits = bits.checked_sub(prefix_length).ok_or_else(expected)?;
-        if host_bits < 3 {
-            return Err("the range is too small: it needs at least 8 addresses".to_owned());
+        let ranges = text.split(',').map(parse_range).collect::<Result<Vec<_>, _>>()?;
+        let (bits, family) = if ranges[0].address.is_ipv4() { (32, "IPv4") } else { (128, "IPv6") };
+        if bits - ranges[0].length < HOST_BITS_MIN {
+            return Err(format!("{} is too small: it needs at least 8 addresses", ranges[0]));
         }
-        let network = match address {
-            IpAddr::V4(address) => {
-                IpAddr::V4((u32::from(address) & u32::MAX.checked_shl(host_bits.into()).unwrap_or(0)).into())
+        match ranges.as_slice() {
+            [_] => {}
+            [first, second] if first.address.is_ipv4() != second.address.is_ipv4() => {}
+            [first, second] => {
+                return Err(format!("{first} and {second} are both of {family}: give one of IPv4 and one of IPv6"));
             }
-            IpAddr::V6(address) => {
-                IpAddr::V6((u128::from(address) & u128::MAX.checked_shl(host_bits.into()).unwrap_or(0)).into())
-            }
-        };
-        Ok(AddressRange { network, prefix_length })
+            more => return Err(format!("one range, or one of IPv4 and one of IPv6, not {}", more.len())),
+        }
+        Ok(ServiceRanges(ranges))
     }
 }
 
-impl fmt::Display for AddressRange {
+fn parse_range(text: &str) -> Result<Subnet, String> {
+    let range = Subnet::parse_sloppy(text).filter(|range| range.address.to_canonical() == range.address);
+    let Some(range) = range else {
+        return Err(format!(
+            "{text:?} is no range of addresses; expected one such as 10.96.0.0/12, or one of each family such as \
+             10.96.0.0/12,fd00:10:96::/112"
+        ));
+    };
+    let length_min = if range.address.is_ipv4() { IPV4_LENGTH_MIN } else { IPV6_LENGTH_MIN };
+    if range.length < length_min {
+        return Err(format!("{range} is too large: at most /{length_min} can be used"));
+    }
+    Ok(Subnet { address: range.masked(), length: range.length })
+}
+
+impl fmt::Display for ServiceRanges {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}/{}", self.network, self.prefix_length)
+        let texts: Vec<String> = self.0.iter().map(Subnet::to_string).collect();
+        formatter.write_str(&texts.join(","))
     }
 }
 
@@ -174,21 +194,50 @@ mod tests {
     }
 
     #[test]
-    fn address_ranges() {
+    fn service_ranges() {
         let table = [
             ("10.96.0.0/12", "10.96.0.0/12", "10.96.0.1"),
             ("10.97.3.4/12", "10.96.0.0/12", "10.96.0.1"),
+            ("010.96.0.0/12", "10.96.0.0/12", "10.96.0.1"),
             ("192.168.7.0/29", "192.168.7.0/29", "192.168.7.1"),
-            ("0.0.0.0/0", "0.0.0.0/0", "0.0.0.1"),
+            ("0.0.0.0/2", "0.0.0.0/2", "0.0.0.1"),
             ("fd00:10:96::/112", "fd00:10:96::/112", "fd00:10:96::1"),
+            ("fd00:10:96::7/64", "fd00:10:96::/64", "fd00:10:96::1"),
+            ("10.96.0.0/12,fd00:10:96::/112", "10.96.0.0/12,fd00:10:96::/112", "10.96.0.1"),
+            ("fd00:10:96::/112,10.96.0.0/12", "fd00:10:96::/112,10.96.0.0/12", "fd00:10:96::1"),
+            // Only the first range has to have room.
+            ("10.96.0.0/12,fd00::/128", "10.96.0.0/12,fd00::/128", "10.96.0.1"),
         ];
         for (text, shown, first) in table {
-            let range: AddressRange = text.parse().unwrap();
-            assert_eq!(range.to_string(), shown);
-            assert_eq!(range.first_address().to_string(), first);
+            let ranges: ServiceRanges = text.parse().unwrap();
+            assert_eq!(ranges.to_string(), shown);
+            assert_eq!(ranges.first_address().to_string(), first);
         }
-        for bad in ["", "10.0.0.0", "10.0.0.0/33", "10.0.0.0/30", "x/8", "10.0.0.0/-1", "fd00::/126", "fd00::/129"] {
-            assert!(bad.parse::<AddressRange>().is_err(), "{bad}");
+    }
+
+    #[test]
+    fn service_ranges_that_cannot_be() {
+        let table = [
+            ("", "is no range of addresses"),
+            ("10.0.0.0", "\"10.0.0.0\" is no range of addresses; expected one such as 10.96.0.0/12"),
+            ("10.0.0.0/33", "is no range"),
+            ("x/8", "is no range"),
+            ("10.0.0.0/-1", "is no range"),
+            ("fd00::/129", "is no range"),
+            ("::ffff:10.0.0.0/112", "is no range"),
+            ("10.0.0.0/16,", "\"\" is no range"),
+            ("10.0.0.0/16, fd00::/112", "\" fd00::/112\" is no range"),
+            ("10.0.0.0/30", "10.0.0.0/30 is too small: it needs at least 8 addresses"),
+            ("fd00::/126,10.0.0.0/8", "fd00::/126 is too small"),
+            ("0.0.0.0/1", "0.0.0.0/1 is too large: at most /2 can be used"),
+            ("10.0.0.0/8,fd00::/63", "fd00::/63 is too large: at most /64 can be used"),
+            ("10.0.0.0/16,10.1.0.0/16", "10.0.0.0/16 and 10.1.0.0/16 are both of IPv4"),
+            ("fd00::/112,fd01::/112", "are both of IPv6: give one of IPv4 and one of IPv6"),
+            ("10.0.0.0/16,fd00::/112,10.1.0.0/16", "one range, or one of IPv4 and one of IPv6, not 3"),
+        ];
+        for (text, expected) in table {
+            let error = text.parse::<ServiceRanges>().unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 

@@ -79,7 +79,7 @@ impl Cluster {
             features: served::features(&options.feature_gates.0)?,
             tokens: tokens::known(tokens),
             service_account_key: pki.service_account_key.clone(),
-            service_cidr: options.service_cluster_ip_range.to_string(),
+            service_ranges: options.service_cluster_ip_range.ranges().to_vec(),
             node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,
             advertise: (address.ip(), address.port()),
             components: vec![

@@ -63,6 +63,12 @@ impl Rkube {
         self.running = Some(Running { process, ready });
     }
 
+    /// Starts again with other flags.
+    pub fn restart_with(&mut self, arguments: &[&str]) {
+        self.arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        self.restart();
+    }
+
     /// `rkube up` on this directory, as a command of its own: for a second one that should fail.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.binary);

@@ -8,7 +8,7 @@ use rkube_kinds::service::pools::{IpRange, PoolError};
 use rkube_machinery::names::address::{self, Subnet};
 use rkube_machinery::{Value, object};
 
-use super::DEFAULT_RANGE;
+use super::default_range;
 use crate::registry::Own;
 use crate::server::ApiServer;
 
@@ -50,15 +50,16 @@ pub fn ranges(server: &ApiServer) -> Vec<Range> {
     let served = server.resources.find(GROUP, "v1", "servicecidrs");
     let Some(cache) = served.and_then(|served| served.cache.as_ref()) else { return Vec::new() };
     let mut entries: Vec<_> = cache.snapshot().0.values().cloned().collect();
-    entries.sort_by_key(|entry| entry.object.name != DEFAULT_RANGE);
+    entries.sort_by_key(|entry| entry.object.name != default_range::NAME);
     let ranges = entries.iter().map(|entry| {
         let value = entry.object.value(entry.revision);
         let cidrs = value.get("spec").list("cidrs").iter();
         let mut conditions = value.get("status").list("conditions").iter();
+        // Where nobody says anything about it, the range may be used.
+        let is_ready = conditions.find(|one| one.str("type") == "Ready").is_none_or(|one| one.str("status") == "True");
         Range {
             subnets: cidrs.filter_map(|cidr| Subnet::parse_sloppy(cidr.as_str())).collect(),
-            is_ready: !entry.object.deleting
-                && conditions.any(|one| one.str("type") == "Ready" && one.str("status") == "True"),
+            is_ready: is_ready && !entry.object.deleting,
         }
     });
     ranges.collect()

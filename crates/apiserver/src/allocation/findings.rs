@@ -5,14 +5,15 @@ use std::net::IpAddr;
 
 use rkube_kinds::service::families::Family;
 use rkube_kinds::service::pools::PortRange;
-use rkube_machinery::names::address::Subnet;
+use rkube_machinery::names::address::{self, Subnet};
 use rkube_machinery::{Value, time};
 
 use super::addresses::{FAMILY_LABEL, MANAGER, MANAGER_LABEL, Owner, of_service};
 
 /// A taken address whose service is not there may belong to one that is being made: so long a request may take.
 const REQUEST_SECONDS: i64 = 60;
-/// A taken address that its service does not name may belong to a write that is about to fail.
+/// A taken address that its service does not name may belong to a write that is about to fail, or that is about to give
+/// the service a second address.
 const FAILURE_SECONDS: i64 = 5;
 /// So often a port is seen without a service before it is freed.
 const LEAK_SIGHTINGS: u8 = 3;
@@ -113,26 +114,25 @@ pub fn of_record(record: &Value, service: Option<&Value>, now: i64) -> RecordRep
         return remove("IPAddressNotAllocated", note);
     }
     let Owner { namespace, name } = Owner::of_address(record);
-    let age = |object: &Value| {
-        let (made, _) = time::parse(object.get("metadata").str("creationTimestamp")).unwrap_or((0, 0));
-        now - made
-    };
+    let (made, _) = time::parse(metadata.str("creationTimestamp")).unwrap_or((0, 0));
+    let age = now - made;
     let Some(service) = service else {
-        if age(record) <= REQUEST_SECONDS {
-            return RecordRepair::Later(REQUEST_SECONDS - age(record) + 1);
+        if age <= REQUEST_SECONDS {
+            return RecordRepair::Later(REQUEST_SECONDS - age + 1);
         }
         let note = format!("IPAddress: {address} for Service {namespace}/{name} appears to have leaked: cleaning up");
         return remove("IPAddressNotAllocated", note);
     };
-    let spec = service.get("spec");
-    if spec.list("clusterIPs").iter().any(|one| one.as_str() == address) {
+    // A service may spell an address in its own way.
+    let parsed = address::parse_sloppy(address);
+    if of_service(service).any(|one| Some(one) == parsed) {
         return RecordRepair::Nothing;
     }
     // A name outside the cluster becomes a service with an address: the address is taken first.
-    if spec.str("type") == "ExternalName" && age(record) < REQUEST_SECONDS {
-        return RecordRepair::Later(REQUEST_SECONDS - age(record));
+    if service.get("spec").str("type") == "ExternalName" && age < REQUEST_SECONDS {
+        return RecordRepair::Later(REQUEST_SECONDS - age);
     }
-    if age(record) < age(service) && age(record) < FAILURE_SECONDS {
+    if age < FAILURE_SECONDS {
         return RecordRepair::Later(FAILURE_SECONDS);
     }
     let note = format!("IPAddress: {address} for Service {namespace}/{name} has a wrong reference; cleaning up");
@@ -270,11 +270,32 @@ mod tests {
     }
 
     #[test]
+    fn each_address_of_a_service_is_looked_at() {
+        let ranges = ["10.0.0.0/24", "fd00::/112"].map(|range| Subnet::parse_sloppy(range).unwrap());
+        let mut web = service("web", "10.0.0.9");
+        web.object_mut("spec").set("clusterIPs", vec!["10.0.0.9".into(), "fd00::9".into()]);
+        let second: IpAddr = "fd00::9".parse().unwrap();
+        let first_only = |address: IpAddr| address.is_ipv4().then(|| record("10.0.0.9", "web", 100));
+        let note = "Cluster IP [IPv6]: fd00::9 is not allocated; repairing".to_owned();
+        let report = Report { reason: "ClusterIPNotAllocated", note };
+        let repairs = of_addresses(&web, &ranges, first_only, |_, _| None);
+        assert_eq!(repairs, [AddressRepair::Take(second, report)]);
+        // Flags may take a family away: its addresses can only be told about.
+        let repairs = of_addresses(&web, &ranges[..1], first_only, |_, _| None);
+        let note = "Cluster IP [IPv6]: fd00::9 is not within any configured Service CIDR; please recreate service";
+        let report = Report { reason: "ClusterIPOutOfRange", note: note.to_owned() };
+        assert_eq!(repairs, [AddressRepair::Report(report)]);
+        assert_eq!(of_record(&record("fd00::9", "web", 100), Some(&web), NOW), RecordRepair::Nothing);
+    }
+
+    #[test]
     fn records_of_addresses() {
         let web = service("web", "10.0.0.9");
         assert_eq!(of_record(&record("10.0.0.9", "web", 9), Some(&web), NOW), RecordRepair::Nothing);
         assert_eq!(of_record(&record("10.0.0.9", "web", 9), None, NOW), RecordRepair::Later(52));
         assert_eq!(of_record(&record("10.0.0.8", "web", 2), Some(&web), NOW), RecordRepair::Later(5));
+        let spelled = service("web", "fd00:0:0:0:0:0:0:0009");
+        assert_eq!(of_record(&record("fd00::9", "web", 99), Some(&spelled), NOW), RecordRepair::Nothing);
         let reason = |repair: RecordRepair| match repair {
             RecordRepair::Remove(report) => report.reason,
             other => panic!("{other:?}"),

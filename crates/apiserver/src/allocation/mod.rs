@@ -3,16 +3,22 @@
 //! What is taken is a key in the store that nobody else can make: an IPAddress object per address, a small record per
 //! port. So however many control planes share a store, no two hand out the same. A control plane that dies between
 //! taking and writing leaves something behind; [`repair`] finds it.
+//!
+//! Flags say which families of addresses there are and which of them is the default; ServiceCIDR objects say from which
+//! ranges addresses come. [`default_range`] keeps the one that flags ask for.
 
 mod addresses;
+pub mod default_range;
 mod findings;
 mod ports;
 pub mod repair;
 
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use rkube_kinds::kind::Part;
 use rkube_kinds::service::allocation::{self, AllocationError, Claims, DRY_RUN_PORT, Plan, WantedAddress, WantedPort};
+use rkube_kinds::service::families::Family;
 use rkube_kinds::service::pools::{IpRange, PoolError, PortRange};
 use rkube_machinery::names::address::Subnet;
 use rkube_machinery::{Status, Value};
@@ -23,54 +29,64 @@ use crate::server::ApiServer;
 use addresses::Owner;
 use ports::NodePorts;
 
-/// The name of the range of addresses that flags ask for.
-pub const DEFAULT_RANGE: &str = "kubernetes";
-
 /// From which addresses and ports services get theirs.
 pub struct Ranges {
-    addresses: IpRange,
-    cidr: String,
+    /// The family that services get by default, and its range.
+    first: IpRange,
+    /// A range of the other family.
+    second: Option<IpRange>,
     ports: PortRange,
 }
 
 impl Ranges {
-    pub fn new(cidr: &str, ports: RangeInclusive<u16>) -> Result<Ranges, String> {
-        let subnet = Subnet::parse_sloppy(cidr)
-            .ok_or_else(|| format!("{cidr:?} is no range of service addresses; give one like 10.96.0.0/12"))?;
+    pub fn new(addresses: &[Subnet], ports: RangeInclusive<u16>) -> Result<Ranges, String> {
+        let (first, second) = match addresses {
+            [first] => (IpRange::new(*first), None),
+            [first, second] => (IpRange::new(*first), Some(IpRange::new(*second))),
+            _ => return Err("services get their addresses from one range, or from one of each family".to_owned()),
+        };
+        if second.is_some_and(|second| second.family() == first.family()) {
+            return Err("the two ranges of service addresses are of the same family".to_owned());
+        }
         if ports.is_empty() {
             return Err("the range of node ports is empty; give one like 30000-32767".to_owned());
         }
-        let ports = PortRange::new(*ports.start(), *ports.end());
-        Ok(Ranges { addresses: IpRange::new(subnet), cidr: subnet.to_string(), ports })
+        Ok(Ranges { first, second, ports: PortRange::new(*ports.start(), *ports.end()) })
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = &IpRange> {
+        std::iter::once(&self.first).chain(&self.second)
     }
 }
 
 pub struct Allocation {
     ranges: Ranges,
     ports: NodePorts,
+    /// The families of the ranges.
+    families: Vec<Family>,
 }
 
 impl Allocation {
     pub fn new(ranges: Ranges) -> Allocation {
-        Allocation { ports: NodePorts::new(ranges.ports), ranges }
+        let families = ranges.addresses().map(IpRange::family).collect();
+        Allocation { ports: NodePorts::new(ranges.ports), families, ranges }
     }
 
     /// The address of the `kubernetes` service.
     pub fn first_address(&self) -> String {
-        self.ranges.addresses.first().to_string()
+        self.ranges.first.first().to_string()
     }
 
-    /// The range of addresses that flags ask for.
-    pub fn default_cidr(&self) -> &str {
-        &self.ranges.cidr
+    /// The ranges of addresses that flags ask for.
+    fn cidrs(&self) -> Vec<String> {
+        self.ranges.addresses().map(ToString::to_string).collect()
     }
 
     pub async fn begin_create(&self, call: &Call<'_>, value: &mut Value) -> Result<Held, Status> {
         if !applies(call.served) {
             return Ok(Held::default());
         }
-        let families = [self.ranges.addresses.family()];
-        let plan = allocation::begin_create(value, &families).map_err(|error| refusal(call, value, error))?;
+        let plan = allocation::begin_create(value, &self.families).map_err(|error| refusal(call, value, error))?;
         self.carry_out(call, value, plan).await
     }
 
@@ -78,8 +94,7 @@ impl Allocation {
         if !applies(call.served) || call.part != Part::Main {
             return Ok(Held::default());
         }
-        let families = [self.ranges.addresses.family()];
-        let plan = allocation::begin_update(value, old, &families).map_err(|error| refusal(call, value, error))?;
+        let plan = allocation::begin_update(value, old, &self.families).map_err(|error| refusal(call, value, error))?;
         self.carry_out(call, value, plan).await
     }
 
@@ -109,10 +124,15 @@ impl Allocation {
         owner: &Owner,
         taken: &mut Claims,
     ) -> Result<(), AllocationError> {
-        for want in plan.addresses.iter().filter(|want| want.family == self.ranges.addresses.family()) {
-            let found = self.take_address(call, want, owner).await;
-            let address = found.map_err(|error| want.refuse(value, &error))?;
+        let mut found = Vec::with_capacity(plan.addresses.len());
+        // A family that the cluster does not have is refused by validation.
+        for want in plan.addresses.iter().filter(|want| self.families.contains(&want.family)) {
+            let address = self.take_address(call, want, owner).await.map_err(|error| want.refuse(value, &error))?;
             taken.addresses.push(address);
+            found.push((want, address));
+        }
+        // Not before all are there: a refusal shows what was asked for.
+        for (want, address) in found {
             want.write(value, address);
         }
         for want in &plan.ports {
@@ -123,20 +143,15 @@ impl Allocation {
         Ok(())
     }
 
-    async fn take_address(
-        &self,
-        call: &Call<'_>,
-        want: &WantedAddress,
-        owner: &Owner,
-    ) -> Result<std::net::IpAddr, PoolError> {
+    async fn take_address(&self, call: &Call<'_>, want: &WantedAddress, owner: &Owner) -> Result<IpAddr, PoolError> {
         let server = call.server;
         let ranges = addresses::ready(server, want.family);
         match (want.address, call.options.dry_run) {
             (Some(address), true) => {
                 let range = ranges.iter().find(|range| range.contains(address)).or(ranges.first());
-                range.unwrap_or(&self.ranges.addresses).check(address).map(|()| address)
+                range.ok_or(PoolError::NotReady)?.check(address).map(|()| address)
             }
-            (None, true) => Ok(ranges.first().unwrap_or(&self.ranges.addresses).network()),
+            (None, true) => ranges.first().map(IpRange::network).ok_or(PoolError::NotReady),
             (Some(address), false) => addresses::take(server, &ranges, address, owner).await.map(|()| address),
             (None, false) => addresses::take_any(server, &ranges, owner).await,
         }

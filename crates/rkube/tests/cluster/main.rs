@@ -8,6 +8,7 @@ mod backup;
 mod bad_input;
 mod charts;
 mod crash;
+mod dual_stack;
 mod etcd;
 mod examples;
 mod go_client;

@@ -135,7 +135,7 @@ impl WantedAddress {
     /// Writes the address that was taken into the service.
     pub fn write(&self, service: &mut Value, address: IpAddr) {
         let spec = service.object_mut("spec");
-        self.make_room(spec);
+        make_room(spec);
         if self.address.is_none() {
             spec.array_mut("clusterIPs")[self.index] = address.to_string().into();
         }
@@ -152,7 +152,7 @@ impl WantedAddress {
             return AllocationError::Internal(format!("failed to allocate a serviceIP for Service {name}: {error}"));
         }
         let spec = service.object_mut("spec");
-        self.make_room(spec);
+        make_room(spec);
         let detail = match self.address {
             Some(_) => {
                 let asked = spec.list("clusterIPs")[self.index].as_str();
@@ -163,13 +163,6 @@ impl WantedAddress {
         let mut errors = Errors::new();
         errors.invalid(SPEC.child("clusterIPs"), spec.get("clusterIPs"), detail);
         errors.into()
-    }
-
-    fn make_room(&self, spec: &mut Value) {
-        let list = spec.array_mut("clusterIPs");
-        if list.len() <= self.index {
-            list.push("".into());
-        }
     }
 }
 
@@ -205,6 +198,15 @@ impl WantedPort {
                 AllocationError::Internal(format!("failed to allocate a HealthCheck NodePort 0: {error}"))
             }
         }
+    }
+}
+
+/// A place for the address of each family.
+fn make_room(spec: &mut Value) {
+    let families = spec.list("ipFamilies").len();
+    let list = spec.array_mut("clusterIPs");
+    while list.len() < families {
+        list.push("".into());
     }
 }
 

@@ -13,6 +13,9 @@ use super::families::Family;
 pub enum PoolError {
     #[error("range is full")]
     Full,
+    /// No range may be used now.
+    #[error("allocator not ready")]
+    NotReady,
     /// The store would not take it.
     #[error("{0}")]
     Failed(String),
@@ -44,13 +47,14 @@ impl IpRange {
         let network = subnet.masked();
         let bits = if network.is_ipv4() { 32 } else { 128 };
         let host_bits = u32::from(bits - subnet.length);
-        let whole = 1u64.checked_shl(host_bits).unwrap_or(u64::MAX);
+        let whole = 1u128.checked_shl(host_bits).unwrap_or(u128::MAX);
         let reserved = if network.is_ipv4() { 2 } else { 1 };
-        let offset = if whole <= 16 { 0 } else { (whole / 16).clamp(16, 256) };
+        let size = u64::try_from(whole.saturating_sub(reserved)).unwrap_or(u64::MAX);
+        let offset = if whole <= 16 { 0 } else { u64::try_from((whole / 16).clamp(16, 256)).unwrap_or(256) };
         IpRange {
             subnet: Subnet { address: network, length: subnet.length },
-            first: to_number(network) + 1,
-            size: whole.saturating_sub(reserved),
+            first: to_number(network).saturating_add(1),
+            size,
             offset,
         }
     }
@@ -94,6 +98,12 @@ impl IpRange {
     pub fn pick(&self, random: u64, free: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
         let position = pick(self.size, self.offset, random, |position| free(self.address(position)));
         position.map(|position| self.address(position))
+    }
+}
+
+impl std::fmt::Display for IpRange {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.subnet.fmt(out)
     }
 }
 
@@ -189,6 +199,10 @@ mod tests {
         assert!(range("10.0.0.0/24").check(ip("10.0.0.5")).is_ok());
         assert!(range("fd00::/108").pick(u64::MAX, |_| true).is_some());
         assert_eq!(range("10.0.0.0/32").pick(1, |_| true), None);
+        let large = range("fd00::/64");
+        assert!(large.check(ip("fd00::ffff:ffff:ffff:ffff")).is_ok());
+        assert!(large.check(ip("fd00::")).is_err() && large.check(ip("fd00:0:0:1::")).is_err());
+        assert_eq!(large.pick(0, |_| true), Some(ip("fd00::101")));
     }
 
     #[test]
