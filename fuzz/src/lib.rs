@@ -23,7 +23,7 @@ pub const TARGETS: &[(&str, Body, &[&[u8]])] = &[
     ("json_patch", patches::json_patch, &[]),
     ("merge_patch", patches::merge_patch, &[]),
     ("strategic_patch", patches::strategic, &[]),
-    ("managed", owners::managed, &[]),
+    ("managed", owners::managed, &[APPLIED_TWICE]),
     ("selectors", texts::selectors, &[b"a in (b,c),!d,e=f,g!=h,i>1,j notin ()", b"metadata.name=a\\,b,x!=y"]),
     ("quantities", texts::quantities, &[b"1.5Gi,-3e-9,0.1m,1E", b"99999999999999999999Ei,1n"]),
     ("times", texts::times, &[b"2024-02-29T23:59:60.123456789+01:00", b"-1h2.5m3ns", b"0000-00-00T00:00:00Z"]),
@@ -37,3 +37,7 @@ pub const TARGETS: &[(&str, Body, &[&[u8]])] = &[
     ),
     ("kinds", rules::kinds, &[]),
 ];
+
+/// A class with an empty list, updated by one and applied by another.
+const APPLIED_TWICE: &[u8] =
+    b"\xfd\x00\xf4\xff\xfb\xff\x00&\xf9\x0b&uid\x00\xf4?\xef11111\x99\x98\x99\x99\x99\x99\x99\x99\x99\x99\x99\x991111111131\xff\xff\xff\xff\xf6\xff\xff\xffFFFFF627&\xfb";

@@ -81,7 +81,13 @@ pub fn resource_list(resources: &Resources, group: &str, version: &str) -> Optio
     }
     listed.sort_by(|left, right| left.str("name").cmp(right.str("name")));
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Some(object! { "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": listed })
+    // What has no group says no version of its own.
+    Some(match group {
+        "" => object! { "kind": "APIResourceList", "groupVersion": group_version, "resources": listed },
+        _ => object! {
+            "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": listed,
+        },
+    })
 }
 
 fn resource(kind: &Kind) -> Value {

@@ -9,7 +9,7 @@ use crate::server::ApiServer;
 type Check = (&'static str, Result<(), &'static str>);
 
 pub async fn answer(server: &ApiServer, path: &str, query: &str) -> Option<Answer> {
-    let mut parts = path.trim_matches('/').splitn(2, '/');
+    let mut parts = path.strip_prefix('/')?.splitn(2, '/');
     let name = parts.next().unwrap_or_default();
     let single = parts.next();
     if !matches!(name, "healthz" | "livez" | "readyz") {

@@ -7,16 +7,16 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode, header};
-use rkube_kinds::kind::Part;
+use rkube_kinds::kind::{Kind, Part};
 use rkube_machinery::field::quote;
-use rkube_machinery::{Status, Value, names};
+use rkube_machinery::{Status, TypeRef, Value, names};
 
 use crate::content::{
-    Accept, Answer, Body, Format, Subject, Transform, accept, compress, discovery_accept, drain, read_body,
-    status_answer, value_answer,
+    Accept, Answer, Body, IsStatus, Misfit, Subject, Transform, accept, accept_status, compress, discovery_accept,
+    drain, misfit, raw_answer, raw_status_answer, read_body, status_answer, value_answer,
 };
 use crate::metrics::Key;
-use crate::registry::{Call, change::part_of};
+use crate::registry::{Call, change::part_of, internal_group, internal_package};
 use crate::request::{Options, RequestInfo, Target, UserRef};
 use crate::resources::Served;
 use crate::server::ApiServer;
@@ -24,8 +24,6 @@ use crate::{authn, authz, discovery, health, version};
 
 /// Bodies larger than this are worked on apart.
 const HEAVY_BYTES: usize = 128 * 1024;
-
-const PLAIN: Accept = Accept { format: Format::Json, transform: Transform::None, pretty: false };
 
 impl ApiServer {
     /// Answers a request. `connection`: the user of the connection's certificate, or the component's in-process identity.
@@ -63,11 +61,7 @@ impl ApiServer {
                 "request failed"
             );
         }
-        let mut answer = answer.unwrap_or_else(|status| {
-            let accepted = accept(header_text(&parts, header::ACCEPT), Subject::Object, true).unwrap_or(PLAIN);
-            let pretty = accepted.pretty || pretty;
-            status_answer(&status, Accept { transform: Transform::None, pretty, ..accepted })
-        });
+        let mut answer = answer.unwrap_or_else(|status| refusal(&parts, &status, pretty));
         if self.features.response_compression
             && header_text(&parts, header::ACCEPT_ENCODING).split(',').any(|coding| coding.trim().starts_with("gzip"))
         {
@@ -92,6 +86,9 @@ impl ApiServer {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        if RequestInfo::is_malformed(parts.uri.path()) {
+            return Ok(health::text(StatusCode::BAD_REQUEST, "400 Bad Request".to_owned()));
+        }
         let user = authn::authenticate(self, connection, &parts.headers)?;
         authz::authorize(&user, info)?;
         if info.target == Target::Path {
@@ -109,12 +106,16 @@ impl ApiServer {
         let subject = match info.verb.as_ref() {
             "watch" => Subject::Watch,
             "list" => Subject::List,
+            _ if info.subresource == "log" => Subject::Log,
             _ => Subject::Object,
         };
         let is_review = served.cache.is_none() && info.verb == "create";
-        let tables = !is_review && !matches!(part, Part::Other("ephemeralcontainers" | "resize"));
+        let tables =
+            !is_review && subject != Subject::Log && !matches!(part, Part::Other("ephemeralcontainers" | "resize"));
         let mut accepted = accept(header_text(parts, header::ACCEPT), subject, tables)?;
         accepted.pretty |= wants_pretty(parts, &options);
+        let pretty = accepted.pretty;
+        let misfit = find_misfit(&mut accepted, &options, served, info)?;
         let body =
             if matches!(parts.method, Method::GET | Method::HEAD) { Bytes::new() } else { read_body(body).await? };
         // Found out with the body read, so that the connection can go on.
@@ -147,9 +148,13 @@ impl ApiServer {
             running.await
         };
         let warnings = std::mem::take(&mut call.warnings);
+        if let (Some(misfit), Ok(done)) = (misfit, &answer)
+            && (misfit.always || done.extensions().get::<IsStatus>().is_none())
+        {
+            answer = Err(misfit.status);
+        }
         if !warnings.is_empty() {
-            answer =
-                answer.or_else(|status| Ok(status_answer(&status, Accept { transform: Transform::None, ..accepted })));
+            answer = answer.or_else(|status| Ok(refusal(parts, &status, pretty)));
         }
         answer.map(|mut answer| {
             add_warnings(&mut answer, &warnings);
@@ -159,7 +164,11 @@ impl ApiServer {
 
     /// Everything that is not an API object.
     async fn page(&self, parts: &Parts, info: &RequestInfo, options: &Options) -> Result<Answer, Status> {
-        if !matches!(parts.method, Method::GET | Method::HEAD) {
+        if !info.resource.is_empty() {
+            // Below a resource, but deeper than anything that is served.
+            return self.no_such_resource(info);
+        }
+        if !matches!(parts.method, Method::GET | Method::HEAD) || info.path.starts_with("//") {
             return Ok(no_page());
         }
         let query = parts.uri.query().unwrap_or_default();
@@ -170,10 +179,14 @@ impl ApiServer {
             return Ok(answer);
         }
         let pretty = wants_pretty(parts, options);
+        let header = header_text(parts, header::ACCEPT);
         let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
         let value = match segments.as_slice() {
             ["metrics"] => return Ok(health::text(StatusCode::OK, self.metrics.render(self))),
-            ["version"] => version::version(),
+            ["version"] => {
+                accept(header, Subject::Version, false)?;
+                return Ok(raw_answer(StatusCode::OK, &version::version()));
+            }
             ["api" | "apis"] => return self.discovery_root(parts, segments[0] == "api", pretty),
             ["api", version] => discovery::resource_list(&self.resources, "", version).ok_or_else(not_found_page)?,
             ["apis", group] => match discovery::group_page(&self.resources, group) {
@@ -185,11 +198,13 @@ impl ApiServer {
                 None if self.resources.has_group(group) => return Err(not_found_page()),
                 None => return Ok(no_page()),
             },
-            [""] => root_paths(&self.resources),
+            [""] => return Ok(raw_answer(StatusCode::OK, &root_paths(&self.resources))),
             ["api", ..] => return Err(not_found_page()),
             _ => return Ok(no_page()),
         };
-        Ok(value_answer(StatusCode::OK, Accept { pretty, ..PLAIN }, &value, None))
+        let subject = if let ["apis", _] = segments.as_slice() { Subject::Index } else { Subject::Page };
+        let accepted = accept(header, subject, false)?;
+        Ok(discovery_answer(accepted, pretty, &value))
     }
 
     /// Within a served group a Status, elsewhere a plain page.
@@ -199,13 +214,18 @@ impl ApiServer {
     }
 
     fn discovery_root(&self, parts: &Parts, core: bool, pretty: bool) -> Result<Answer, Status> {
-        let wanted = discovery_accept(header_text(parts, header::ACCEPT));
+        let header = header_text(parts, header::ACCEPT);
+        let wanted = discovery_accept(header);
         let value = match (wanted, core) {
             (Some(version), _) => discovery::aggregated(&self.resources, core, version),
             (None, true) => discovery::api_versions(header_text(parts, header::HOST)),
             (None, false) => discovery::group_list(&self.resources),
         };
-        let mut answer = value_answer(StatusCode::OK, Accept { pretty, ..PLAIN }, &value, None);
+        let accepted = match wanted {
+            Some(_) => Accept::PLAIN,
+            None => accept(header, if core { Subject::Page } else { Subject::Index }, false)?,
+        };
+        let mut answer = discovery_answer(accepted, pretty, &value);
         if let Some(version) = wanted {
             let content_type = match version {
                 "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
@@ -226,6 +246,55 @@ impl ApiServer {
     }
 }
 
+/// What the answer will lack, or a watch has no use to start for. The request itself then runs as if no form was asked for.
+fn find_misfit(
+    accepted: &mut Accept,
+    options: &Options,
+    served: &Served,
+    info: &RequestInfo,
+) -> Result<Option<Misfit>, Status> {
+    if accepted.transform == Transform::None {
+        return Ok(None);
+    }
+    let is_list = matches!(info.verb.as_ref(), "list" | "deletecollection");
+    // Each event is an object; one that is asked for as a list ends the watch.
+    let is_list =
+        is_list || (info.verb == "watch" && matches!(accepted.transform, Transform::PartialObjectMetadataList(_)));
+    let what = || go_type(served.kind, &info.subresource, is_list);
+    match misfit(accepted.transform, &options.include_object, is_list, info.subresource == "log", what) {
+        Some(misfit) if info.verb == "watch" => Err(misfit.status),
+        Some(misfit) => {
+            accepted.transform = Transform::None;
+            Ok(Some(misfit))
+        }
+        None => Ok(None),
+    }
+}
+
+/// What messages call that which a request gets: the type in the upstream server.
+fn go_type(kind: &Kind, subresource: &str, is_list: bool) -> String {
+    match subresource {
+        "log" => "*rest.LocationStreamer".to_owned(),
+        "scale" => "*autoscaling.Scale".to_owned(),
+        "token" => "*authentication.TokenRequest".to_owned(),
+        _ => format!("*{}.{}{}", internal_package(internal_group(kind)), kind.kind, if is_list { "List" } else { "" }),
+    }
+}
+
+/// An error in the form that the client takes, or in the server's own.
+fn refusal(parts: &Parts, status: &Status, pretty: bool) -> Answer {
+    match accept_status(header_text(parts, header::ACCEPT)) {
+        Some(accepted) => status_answer(status, Accept { pretty: accepted.pretty || pretty, ..accepted }),
+        None => raw_status_answer(status),
+    }
+}
+
+fn discovery_answer(accepted: Accept, pretty: bool, value: &Value) -> Answer {
+    let schema = TypeRef::find(&format!("io.k8s.apimachinery.pkg.apis.meta.v1.{}", value.str("kind")));
+    let accepted = Accept { pretty: accepted.pretty || pretty, ..accepted };
+    value_answer(StatusCode::OK, accepted, value, schema.map(TypeRef::get))
+}
+
 /// What lasts as long as the client wants.
 fn is_long_running(info: &RequestInfo) -> bool {
     info.verb == "watch" || matches!(info.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward")
@@ -237,7 +306,7 @@ fn too_slow() -> Answer {
     let mut value = status.to_value();
     value.remove("kind");
     value.remove("apiVersion");
-    value_answer(StatusCode::GATEWAY_TIMEOUT, PLAIN, &value, None)
+    value_answer(StatusCode::GATEWAY_TIMEOUT, Accept::PLAIN, &value, None)
 }
 
 /// Whether this runtime has other threads to go on with.
@@ -249,9 +318,12 @@ fn may_block() -> bool {
 fn check_place(served: &Served, info: &RequestInfo) -> Result<(), Status> {
     let namespaced = served.kind.is_namespaced();
     let about_namespace = served.kind.resource == "namespaces" && served.kind.group.is_empty();
-    let misplaced =
-        if namespaced { info.namespace.is_empty() && !info.name.is_empty() } else { !info.namespace.is_empty() };
-    if (misplaced && !about_namespace) || info.name.contains('/') || info.namespace.contains('/') {
+    let misplaced = match (namespaced, about_namespace) {
+        (true, _) => info.namespace.is_empty() && !info.name.is_empty(),
+        (false, true) => info.namespace != info.name,
+        (false, false) => !info.namespace.is_empty(),
+    };
+    if misplaced || info.name.contains('/') || info.namespace.contains('/') {
         return Err(not_found_page());
     }
     for (word, name) in [("Namespace", &info.namespace), ("Name", &info.name)] {

@@ -187,6 +187,7 @@ pub struct Selectable {
 
 /// A column of the table that `kubectl get` prints.
 pub struct Column {
+    /// Empty: rows have the cell, the table does not say what it is.
     pub name: &'static str,
     /// `string`, `integer`, `boolean`, `date`, `number`.
     pub kind: &'static str,

@@ -43,7 +43,8 @@ pub enum Value {
     String(Text),
     Array(Vec<Value>),
     Object(Map),
-    /// An object as JSON text, on its way to the store: nobody looks into it, and nothing that is read has one.
+    /// JSON text: an object on its way to the store, or a number on its way into its type, as it was sent. Nobody looks
+    /// into it, and nothing that is read has one.
     Written(Box<str>),
 }
 

@@ -105,7 +105,7 @@ impl Input {
     pub fn parse(format: Format, body: &Bytes) -> Result<Input, String> {
         let mut strict = None;
         let tree = match format {
-            Format::Json => json::parse(body).map_err(|error| error.to_string())?,
+            Format::Json => json::parse_exact(body).map_err(|error| error.to_string())?,
             Format::Yaml => {
                 let document = yaml::parse_document(body).map_err(|error| error.to_string())?;
                 if weight(&document.value) > BODY_MAX {

@@ -2,15 +2,20 @@
 
 mod body;
 mod input;
+mod misfit;
 mod negotiate;
 mod output;
 mod table;
 
 pub use body::Body;
 pub use input::{Format, Input, drain, read_body};
-pub use negotiate::{Accept, Subject, Transform, accept, discovery_accept};
-pub use output::{Answer, PARTIAL, body_answer, bytes_answer, compress, object_answer, status_answer, value_answer};
-pub use table::{metadata_of, one_row, partial_metadata, table_for};
+pub use misfit::{Misfit, misfit};
+pub use negotiate::{Accept, Subject, Transform, accept, accept_status, discovery_accept};
+pub use output::{
+    Answer, IsStatus, PARTIAL, body_answer, bytes_answer, compress, object_answer, raw_answer, raw_status_answer,
+    status_answer, unlisted_answer, value_answer,
+};
+pub use table::{one_row, partial_metadata, table_for};
 
 pub const JSON: &str = "application/json";
 pub const YAML: &str = "application/yaml";

@@ -22,10 +22,15 @@ pub struct Accept {
     pub pretty: bool,
 }
 
+impl Accept {
+    /// What a client gets that did not say: JSON, short.
+    pub const PLAIN: Accept = Accept { format: Format::Json, transform: Transform::None, pretty: false };
+}
+
 struct Clause<'a> {
     kind: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
-    quality: f32,
+    quality: f64,
 }
 
 /// What is asked for.
@@ -35,28 +40,74 @@ pub enum Subject {
     Object,
     List,
     Watch,
+    /// The log of a pod, which is text.
+    Log,
+    /// A page of discovery.
+    Page,
+    /// A page of discovery about groups, which no route guards: `/apis`.
+    Index,
+    Version,
+}
+
+const FORMATS: [&str; 3] = [JSON, YAML, PROTOBUF];
+const STREAMS: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+
+impl Subject {
+    /// The media types that the route has.
+    fn routed(self) -> Vec<&'static str> {
+        match self {
+            Subject::Object | Subject::Page | Subject::Index => FORMATS.to_vec(),
+            Subject::List | Subject::Watch => [&FORMATS[..], &STREAMS[..]].concat(),
+            Subject::Log => [&["text/plain"], &FORMATS[..]].concat(),
+            Subject::Version => vec![JSON],
+        }
+    }
+
+    fn has_transforms(self) -> bool {
+        !matches!(self, Subject::Page | Subject::Index)
+    }
 }
 
 /// The first acceptable clause by quality, then by order. `tables`: whether there are any.
 pub fn accept(header: &str, subject: Subject, tables: bool) -> Result<Accept, Status> {
-    let stream = subject == Subject::Watch;
     if header.is_empty() {
-        return Ok(Accept { format: Format::Json, transform: Transform::None, pretty: false });
+        return Ok(Accept::PLAIN);
     }
     let clauses = parse(header);
-    let found =
-        clauses.iter().find_map(|clause| formats(clause.kind).find_map(|format| fits(clause, format, stream, tables)));
-    found.ok_or_else(|| {
-        let supported =
-            [JSON, YAML, PROTOBUF, "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
-        let supported = if subject == Subject::Object { &supported[..3] } else { &supported[..] };
-        // The form is known, but not what it is to be turned into.
-        if clauses.iter().any(|clause| formats(clause.kind).next().is_some()) {
-            let message = format!("only the following media types are accepted: {JSON}, {YAML}, {PROTOBUF}");
-            return Status { code: 406, reason: "NotAcceptable", message, ..Status::default() };
-        }
-        Status::not_acceptable(supported)
-    })
+    let routed = subject.routed();
+    let is_routed = |clause: &Clause<'_>| clause.kind == "*/*" || routed.contains(&clause.kind);
+    if subject != Subject::Index && !clauses.iter().any(is_routed) {
+        return Err(Status::not_acceptable(&routed));
+    }
+    if subject == Subject::Version {
+        return Ok(Accept::PLAIN);
+    }
+    let found = first(&clauses, tables, |accept| accept.transform == Transform::None || subject.has_transforms());
+    match found {
+        // A YAML stream has no framing that clients know.
+        Some(found) if subject == Subject::Watch && found.format == Format::Yaml => Err(only(&STREAMS)),
+        Some(found) => Ok(found),
+        None => Err(only(&FORMATS)),
+    }
+}
+
+/// The form of a `Status`, which is never turned into anything. None: as the server likes it.
+pub fn accept_status(header: &str) -> Option<Accept> {
+    if header.is_empty() {
+        return Some(Accept::PLAIN);
+    }
+    first(&parse(header), true, |accept| accept.transform == Transform::None)
+}
+
+/// Where the form is known, but not what it is to be turned into.
+fn only(accepted: &[&str]) -> Status {
+    let message = format!("only the following media types are accepted: {}", accepted.join(", "));
+    Status { code: 406, reason: "NotAcceptable", message, ..Status::default() }
+}
+
+fn first(clauses: &[Clause<'_>], tables: bool, takes: impl Fn(&Accept) -> bool) -> Option<Accept> {
+    let mut forms = clauses.iter().flat_map(|clause| formats(clause.kind).map(move |format| (clause, format)));
+    forms.find_map(|(clause, format)| fits(clause, format, tables).filter(|accept| takes(accept)))
 }
 
 /// Whether a client of `/api` or `/apis` wants the aggregated discovery document, and in which version.
@@ -80,31 +131,43 @@ pub fn discovery_accept(header: &str) -> Option<&'static str> {
 }
 
 fn parse(header: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<Clause<'_>> = header
-        .split(',')
-        .map(|text| {
-            let mut parts = text.split(';').map(str::trim);
-            let kind = parts.next().unwrap_or_default();
-            let mut quality = 1.0;
-            let mut parameters = Vec::new();
-            for part in parts {
-                let (key, value) = part.split_once('=').unwrap_or((part, ""));
-                match key.trim() {
-                    "q" => quality = value.trim().parse().unwrap_or(1.0),
-                    key => parameters.push((key, value.trim().trim_matches('"'))),
-                }
+    let mut clauses: Vec<Clause<'_>> = Vec::new();
+    for text in header.split(',') {
+        let mut parts = text.split(';');
+        let mut clause = Clause { kind: parts.next().unwrap_or_default().trim(), parameters: Vec::new(), quality: 1.0 };
+        if clause.kind != "*" && clause.kind.split('/').count() != 2 {
+            continue;
+        }
+        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+            match key.trim() {
+                _ if value.is_empty() || value.contains('=') => {}
+                "q" => clause.quality = value.parse().unwrap_or(0.0),
+                key => clause.parameters.push((key, value.trim())),
             }
-            Clause { kind, parameters, quality }
-        })
-        .collect();
-    // Stable: clauses of equal quality stay in the client's order.
-    clauses.sort_by(|left, right| right.quality.total_cmp(&left.quality));
+        }
+        clauses.push(clause);
+    }
+    // Not a sort: "goes before" is no order, and what comes of it depends on who is compared with whom.
+    for last in 1..clauses.len() {
+        let mut place = last;
+        while place > 0 && goes_before(&clauses[place], &clauses[place - 1]) {
+            clauses.swap(place, place - 1);
+            place -= 1;
+        }
+    }
     clauses
+}
+
+/// Wanted more, or more exactly.
+fn goes_before(left: &Clause<'_>, right: &Clause<'_>) -> bool {
+    let any_type = |clause: &Clause<'_>| clause.kind.starts_with('*');
+    let any_subtype = |clause: &Clause<'_>| clause.kind.ends_with('*');
+    left.quality > right.quality || (!any_type(left) && any_type(right)) || (!any_subtype(left) && any_subtype(right))
 }
 
 fn formats(kind: &str) -> impl Iterator<Item = Format> + use<> {
     let matching: &[Format] = match kind {
-        "*/*" => &[Format::Json, Format::Yaml, Format::Protobuf],
+        "*" | "*/*" | "application/*" => &[Format::Json, Format::Yaml, Format::Protobuf],
         JSON => &[Format::Json],
         YAML => &[Format::Yaml],
         PROTOBUF => &[Format::Protobuf],
@@ -114,7 +177,7 @@ fn formats(kind: &str) -> impl Iterator<Item = Format> + use<> {
 }
 
 /// The clause in this format, unless it asks for something that is not served.
-fn fits(clause: &Clause<'_>, format: Format, stream: bool, tables: bool) -> Option<Accept> {
+fn fits(clause: &Clause<'_>, format: Format, tables: bool) -> Option<Accept> {
     let mut kind = "";
     let mut group = "";
     let mut version = "";
@@ -125,13 +188,10 @@ fn fits(clause: &Clause<'_>, format: Format, stream: bool, tables: bool) -> Opti
             "g" => group = value,
             "v" => version = value,
             "pretty" => pretty = *value == "1",
-            "stream" if !value.is_empty() && *value != "watch" => return None,
+            "stream" if *value != "watch" || format == Format::Yaml => return None,
+            "sv" => return None,
             _ => {}
         }
-    }
-    // A YAML stream has no framing that clients know.
-    if stream && format == Format::Yaml {
-        return None;
     }
     let transform = match (kind, group, version) {
         ("", "", "") => Transform::None,
@@ -169,6 +229,55 @@ mod tests {
         assert_eq!(accept(table, Subject::Object, false).unwrap().transform, Transform::None);
         let protobuf_table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json";
         assert_eq!(accept(protobuf_table, Subject::Object, true).unwrap().format, Format::Json);
+    }
+
+    #[test]
+    fn what_is_not_served_is_refused_in_the_words_of_who_refuses() {
+        const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+        let formats = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        let streams = "only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+        let routed = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        let text = "406: Not Acceptable\n\nAvailable representations: text/plain, application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        let cases: &[(&str, Subject, Result<Format, &str>)] = &[
+            ("application/*", Subject::Object, Err(routed)),
+            ("application/*", Subject::Page, Err(routed)),
+            ("application/*", Subject::Index, Ok(Format::Json)),
+            ("application/*", Subject::Log, Err(text)),
+            ("text/plain", Subject::Log, Err(formats)),
+            ("text/plain", Subject::Index, Err(formats)),
+            ("*/*", Subject::Log, Ok(Format::Json)),
+            ("application/yaml", Subject::Page, Ok(Format::Yaml)),
+            ("application/yaml", Subject::Watch, Err(streams)),
+            ("application/yaml;stream=watch", Subject::Object, Err(formats)),
+            ("application/json;q=0,application/yaml", Subject::Object, Ok(Format::Yaml)),
+            ("application/json;q=0,application/yaml", Subject::Watch, Err(streams)),
+            ("application/json;stream=x", Subject::Watch, Err(formats)),
+            ("*/*,application/yaml", Subject::Object, Ok(Format::Yaml)),
+            ("application/json;as=Foo;v=v1;g=meta.k8s.io", Subject::Object, Err(formats)),
+            ("application/json;v=v1;g=meta.k8s.io", Subject::Object, Err(formats)),
+            (PARTIAL, Subject::Page, Err(formats)),
+            (PARTIAL, Subject::Object, Ok(Format::Json)),
+            (";;;", Subject::Object, Err(routed)),
+            (
+                "application/yaml",
+                Subject::Version,
+                Err("406: Not Acceptable\n\nAvailable representations: application/json"),
+            ),
+        ];
+        for (header, subject, want) in cases {
+            let got = accept(header, *subject, true).map(|accept| accept.format).map_err(|status| status.message);
+            assert_eq!(got, want.map_err(str::to_owned), "{header} {subject:?}");
+        }
+    }
+
+    #[test]
+    fn a_status_is_never_turned_into_anything() {
+        const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        assert_eq!(accept_status(""), Some(Accept::PLAIN));
+        assert_eq!(accept_status("application/*"), Some(Accept::PLAIN));
+        assert_eq!(accept_status(&format!("{TABLE},application/yaml")).map(|accept| accept.format), Some(Format::Yaml));
+        assert_eq!(accept_status(TABLE), None);
+        assert_eq!(accept_status("text/html"), None);
     }
 
     #[test]

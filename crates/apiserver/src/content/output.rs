@@ -11,7 +11,7 @@ use rkube_machinery::{Status, Type, TypeRef, Value, json, protobuf, yaml};
 use super::body::Body;
 use super::input::Format;
 use super::negotiate::{Accept, Transform};
-use super::table::{partial_metadata, table_for};
+use super::table::{metadata_of, partial_metadata, table_for};
 use crate::cache::Entry;
 use crate::resources::Served;
 
@@ -68,25 +68,60 @@ pub fn value_answer(code: StatusCode, accept: Accept, value: &Value, schema: Opt
                 json::write_pretty(value, &mut out);
             } else {
                 json::write(value, &mut out);
+                out.push(b'\n');
             }
-            out.push(b'\n');
             (Format::Json, out)
         }
     };
     bytes_answer(code, format, bytes.into())
 }
 
+/// One object of no served kind, which has no table.
+pub fn unlisted_answer(code: StatusCode, accept: Accept, value: &Value, schema: Option<&'static Type>) -> Answer {
+    match accept.transform {
+        Transform::PartialObjectMetadata(version) => {
+            let partial = metadata_of(value, version);
+            value_answer(code, accept, &partial, TypeRef::find(PARTIAL).map(TypeRef::get))
+        }
+        _ => value_answer(code, accept, value, schema),
+    }
+}
+
+/// Marks an answer that is a `Status`.
+#[derive(Clone, Copy)]
+pub struct IsStatus;
+
 /// A `Status` with its HTTP code.
 pub fn status_answer(status: &Status, accept: Accept) -> Answer {
-    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let schema = TypeRef::find("io.k8s.apimachinery.pkg.apis.meta.v1.Status").map(TypeRef::get);
-    let mut answer = value_answer(code, accept, &status.to_value(), schema);
+    let mut answer = value_answer(code_of(status), accept, &status.to_value(), schema);
+    answer.extensions_mut().insert(IsStatus);
+    add_retry(&mut answer, status);
+    answer
+}
+
+/// A `Status` for a client that takes no form that there is.
+pub fn raw_status_answer(status: &Status) -> Answer {
+    let mut answer = raw_answer(code_of(status), &status.to_value());
+    add_retry(&mut answer, status);
+    answer
+}
+
+/// What is written without the codecs: JSON with lines.
+pub fn raw_answer(code: StatusCode, value: &Value) -> Answer {
+    value_answer(code, Accept { pretty: true, ..Accept::PLAIN }, value, None)
+}
+
+fn code_of(status: &Status) -> StatusCode {
+    StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+fn add_retry(answer: &mut Answer, status: &Status) {
     if let Some(seconds) =
         status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
     {
         answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    answer
 }
 
 pub fn bytes_answer(code: StatusCode, format: Format, bytes: Bytes) -> Answer {

@@ -41,7 +41,7 @@ pub fn table_for(
         (Value::Null, _) => Value::object(),
         (list, _) => list.clone(),
     };
-    let definitions = if headers { columns.iter().map(definition).collect() } else { Vec::new() };
+    let definitions = if headers { definitions(columns) } else { Vec::new() };
     object! {
         "kind": "Table",
         "apiVersion": format!("meta.k8s.io/{version}"),
@@ -55,7 +55,7 @@ pub fn table_for(
 pub fn one_row(columns: &[Column], version: &str, object: &Value, include: &str, now: i64) -> Value {
     let mut row = vec![cells(columns, object, now)];
     match include {
-        "None" => {}
+        "None" => row.push((Text::new_static("object"), Value::Null)),
         "Object" => row.push((Text::new_static("object"), object.clone())),
         _ => row.push((Text::new_static("object"), metadata_of(object, version))),
     }
@@ -63,7 +63,7 @@ pub fn one_row(columns: &[Column], version: &str, object: &Value, include: &str,
         "kind": "Table",
         "apiVersion": format!("meta.k8s.io/{version}"),
         "metadata": object! { "resourceVersion": object.get("metadata").str("resourceVersion") },
-        "columnDefinitions": columns.iter().map(definition).collect::<Vec<_>>(),
+        "columnDefinitions": definitions(columns),
         "rows": vec![Value::Object(Map::in_order(row))],
     }
 }
@@ -74,6 +74,10 @@ fn cells(columns: &[Column], object: &Value, now: i64) -> (Text, Value) {
 
 fn condition(completed: &RowCondition) -> Value {
     object! { "type": "Completed", "status": "True", "reason": completed.reason, "message": completed.message }
+}
+
+fn definitions(columns: &[Column]) -> Vec<Value> {
+    columns.iter().filter(|column| !column.name.is_empty()).map(definition).collect()
 }
 
 fn definition(column: &Column) -> Value {

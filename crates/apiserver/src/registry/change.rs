@@ -204,30 +204,11 @@ impl Call<'_> {
         strict: Vec<String>,
         shown: impl Fn() -> String,
     ) -> Result<Value, Status> {
-        let decoded = match self.patched_type(&document, &shown)? {
+        let decoded = match patched_type(&document, self.served.kind, &self.served.api_version, &shown)? {
             Fit::Internal => Ok(nothing_of(&document)),
             Fit::Same | Fit::OtherVersion => decode::decode(document, self.served.schema),
         };
         self.take_patched(decoded, strict, shown)
-    }
-
-    /// What the patch made of the object's type.
-    fn patched_type(&self, document: &Value, shown: &impl Fn() -> String) -> Result<Fit, Status> {
-        let kind = self.served.kind;
-        if document.str("kind") == kind.kind && document.str("apiVersion") == self.served.api_version {
-            return Ok(Fit::Same);
-        }
-        let refuse = |why: &str| unprocessable(&shown(), why);
-        let (api_version, name) = decode::type_meta(document)
-            .map_err(|error| refuse(&format!("couldn't get version/kind; json parse error: {error}")))?;
-        let fit = Named::read_patched(&api_version, &name, kind).and_then(|named| named.check(kind, shown));
-        fit.map_err(|misfit| match &misfit {
-            Misfit::Unrelated { schema: Some(schema), .. } => match decode::decode(document.clone(), schema.get()) {
-                Ok(_) => refuse(&misfit.to_string()),
-                Err(error) => refuse(&error.to_string()),
-            },
-            _ => refuse(&misfit.to_string()),
-        })
     }
 
     fn take_patched(
@@ -256,6 +237,29 @@ impl Call<'_> {
     }
 }
 
+/// What the patch made of the object's type.
+pub(super) fn patched_type(
+    document: &Value,
+    kind: &Kind,
+    api_version: &str,
+    shown: &impl Fn() -> String,
+) -> Result<Fit, Status> {
+    if document.str("kind") == kind.kind && document.str("apiVersion") == api_version {
+        return Ok(Fit::Same);
+    }
+    let refuse = |why: &str| unprocessable(&shown(), why);
+    let (api_version, name) = decode::type_meta(document)
+        .map_err(|error| refuse(&format!("couldn't get version/kind; json parse error: {error}")))?;
+    let fit = Named::read_patched(&api_version, &name, kind).and_then(|named| named.check(kind, shown));
+    fit.map_err(|misfit| match &misfit {
+        Misfit::Unrelated { schema: Some(schema), .. } => match decode::decode(document.clone(), schema.get()) {
+            Ok(_) => refuse(&misfit.to_string()),
+            Err(error) => refuse(&error.to_string()),
+        },
+        _ => refuse(&misfit.to_string()),
+    })
+}
+
 /// Whether the list of owners is there and empty: then they are to be forgotten.
 fn resets_owners(value: &Value) -> bool {
     matches!(value.get("metadata").get("managedFields"), Value::Array(list) if list.is_empty())
@@ -267,7 +271,7 @@ fn shown(patched: Result<Value, PatchError>) -> String {
 }
 
 /// What is found of a document in a form that has none of its fields.
-fn nothing_of(document: &Value) -> Decoded {
+pub(super) fn nothing_of(document: &Value) -> Decoded {
     let fields = document.as_map().keys().filter(|key| !matches!(key.as_str(), "kind" | "apiVersion"));
     let strict = fields.map(|key| format!("unknown field {}", quote(key))).collect();
     Decoded { value: Value::object(), strict, kept_empties: false }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use rkube_machinery::{GroupResource, Status, TypeRef, Value, object};
+use rkube_machinery::{GroupResource, Status, Value, object};
 
 use super::Call;
 use super::list::Filter;
 use crate::cache::Object;
-use crate::content::{Answer, PARTIAL, Transform, partial_metadata, table_for, value_answer};
+use crate::content::{Answer, Transform, table_for, unlisted_answer, value_answer};
 use crate::server::ApiServer;
 
 /// A part of the control plane beside the server and its store.
@@ -42,18 +42,12 @@ impl Call<'_> {
     }
 
     fn component_answer(&self, component: &Value) -> Answer {
-        match self.accept.transform {
-            Transform::None => value_answer(StatusCode::OK, self.accept, component, Some(self.served.schema)),
-            Transform::Table(version) => {
-                let (one, include) = (std::slice::from_ref(component), &self.options.include_object);
-                let table = table_for(self.served, version, one, include, self.now(), &Value::object(), true);
-                value_answer(StatusCode::OK, self.accept, &table, None)
-            }
-            Transform::PartialObjectMetadata(version) | Transform::PartialObjectMetadataList(version) => {
-                let partial = partial_metadata(self.served, component, version);
-                value_answer(StatusCode::OK, self.accept, &partial, TypeRef::find(PARTIAL).map(TypeRef::get))
-            }
+        if let Transform::Table(version) = self.accept.transform {
+            let (one, include) = (std::slice::from_ref(component), &self.options.include_object);
+            let table = table_for(self.served, version, one, include, self.now(), &Value::object(), true);
+            return value_answer(StatusCode::OK, self.accept, &table, None);
         }
+        unlisted_answer(StatusCode::OK, self.accept, component, Some(self.served.schema))
     }
 }
 

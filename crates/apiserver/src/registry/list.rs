@@ -73,17 +73,18 @@ impl Call<'_> {
     async fn choose_snapshot(&self) -> Result<Snapshot, Status> {
         let resource = self.served.stored();
         if !self.options.continue_token.is_empty() {
+            let (start, revision, left) = decode_token(&self.options.continue_token)?;
             if self.options.resource_version.as_deref().is_some_and(|version| version != "0") {
                 return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
             }
-            let (start, revision, left) = decode_token(&self.options.continue_token)?;
             let start = format!("{}{start}", Filter::scope_prefix(self));
             if revision < 0 {
                 self.server.cache.fresh().await.map_err(cache_error)?;
                 let (items, revision) = resource.snapshot();
                 return Ok(Snapshot { items, revision, start, left: None });
             }
-            self.server.cache.reach(revision as u64).await.map_err(cache_error)?;
+            let reached = self.server.cache.reach(revision as u64).await;
+            reached.map_err(cache_error).map_err(without_retry)?;
             let items = resource.snapshot_at(revision as u64).map_err(|_| {
                 let prefix = Filter::scope_prefix(self);
                 let mut status = Status::expired(TOKEN_TOO_OLD);
@@ -425,7 +426,7 @@ fn decode_token(token: &str) -> Result<(String, i64, Option<i64>), Status> {
     let invalid = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid{why}"));
     let bytes =
         decode_base64(token).map_err(|place| invalid(&format!(": illegal base64 data at input byte {place}")))?;
-    let value = json::parse(&bytes).map_err(|error| invalid(&format!(": {error}")))?;
+    let value = parse_token(&bytes).map_err(|why| invalid(&format!(": {why}")))?;
     if value.str("v") != "meta.k8s.io/v1" {
         return Err(invalid(&format!(": server does not recognize this encoded version {}", value.str("v"))));
     }
@@ -443,6 +444,46 @@ fn decode_token(token: &str) -> Result<(String, i64, Option<i64>), Status> {
     }
     let left = value.get("left").as_int().filter(|left| *left >= 0);
     Ok((start.trim_start_matches('/').to_owned(), revision, left))
+}
+
+/// The JSON of a token, its fields of the right types.
+fn parse_token(bytes: &[u8]) -> Result<Value, String> {
+    if let Some(byte) = bytes.first().filter(|byte| !byte.is_ascii()) {
+        // Go takes the byte for a letter of its own.
+        let quoted = quote(char::from(*byte).encode_utf8(&mut [0; 4]));
+        return Err(format!("invalid character '{}' looking for beginning of value", quoted.trim_matches('"')));
+    }
+    let value = json::parse(bytes).map_err(|error| error.to_string())?;
+    if !matches!(value, Value::Object(_) | Value::Null) {
+        return Err(format!("json: cannot unmarshal {} into Go value of type storage.continueToken", go_name(&value)));
+    }
+    for (key, field) in value.as_map().iter() {
+        let wanted = match (key.as_str(), field) {
+            (_, Value::Null) | ("v" | "start", Value::String(_)) | ("rv", Value::Int(_)) => continue,
+            ("v" | "start", _) => "string",
+            ("rv", _) => "int64",
+            _ => continue,
+        };
+        let given = match (go_name(field), wanted) {
+            ("number", "int64") => format!("number {}", json::to_string(field)),
+            (name, _) => name.to_owned(),
+        };
+        return Err(format!(
+            "json: cannot unmarshal {given} into Go struct field continueToken.{key} of type {wanted}"
+        ));
+    }
+    Ok(value)
+}
+
+fn go_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        _ => "object",
+    }
 }
 
 /// The bytes of a token, or where it goes wrong.
@@ -473,5 +514,19 @@ mod tests {
         for bad in ["", "%%%", "e30", &URL_SAFE_NO_PAD.encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../x"}"#)] {
             assert_eq!(decode_token(bad).unwrap_err().code, 400, "{bad}");
         }
+        let key = "invalid continue token: continue key is not valid: ";
+        for (token, want) in [
+            (r#"{"v":1}"#, "json: cannot unmarshal number into Go struct field continueToken.v of type string"),
+            (r#"{"rv":"1"}"#, "json: cannot unmarshal string into Go struct field continueToken.rv of type int64"),
+            (r#"{"rv":1.5}"#, "json: cannot unmarshal number 1.5 into Go struct field continueToken.rv of type int64"),
+            ("[]", "json: cannot unmarshal array into Go value of type storage.continueToken"),
+            ("null", "server does not recognize this encoded version "),
+            ("{", "unexpected end of JSON input"),
+        ] {
+            let got = decode_token(&URL_SAFE_NO_PAD.encode(token)).unwrap_err().message;
+            assert_eq!(got, format!("{key}{want}"));
+        }
+        let got = decode_token("null").unwrap_err().message;
+        assert_eq!(got, format!("{key}invalid character '\\u009e' looking for beginning of value"));
     }
 }

@@ -28,6 +28,7 @@ use rkube_machinery::{Status, Value, decode};
 use rkube_store::{self as store, Expect};
 
 use body_type::{Fit, Misfit, Named};
+pub use body_type::{internal_group, internal_package};
 pub use components::Component;
 pub use delete::Preconditions;
 pub use lease::Leases;

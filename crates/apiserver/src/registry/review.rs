@@ -8,7 +8,7 @@ use rkube_machinery::{GroupResource, Status, Value, decode, managed, object, tim
 use super::{Call, metadata, review_selectors};
 use crate::authn::user_of_token;
 use crate::authz::authorize;
-use crate::content::{Answer, Format, value_answer};
+use crate::content::{Answer, Format, unlisted_answer};
 use crate::request::{RequestInfo, Target, User};
 
 impl Call<'_> {
@@ -54,7 +54,7 @@ impl Call<'_> {
         };
         value.set("status", status);
         decode::complete(&mut value, self.served.schema);
-        Ok(value_answer(StatusCode::CREATED, self.accept, &value, Some(self.served.schema)))
+        Ok(unlisted_answer(StatusCode::CREATED, self.accept, &value, Some(self.served.schema)))
     }
 
     /// Whose token this is. What the question says of the status itself stays, where the answer has no other word.

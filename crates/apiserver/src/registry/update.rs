@@ -65,6 +65,10 @@ impl Call<'_> {
         let lenient = self.options.field_validation == FieldValidation::Ignore;
         let error = match json::parse(body) {
             Ok(mut document) => {
+                if matches!(content_type, MERGE_PATCH | JSON_PATCH) && has_fractions(&document) {
+                    // What is shown of a patched object has its numbers as they were sent.
+                    document = json::parse_exact(body).unwrap_or(document);
+                }
                 let mut strict = patch::take_last(&mut document);
                 if content_type == JSON_PATCH {
                     strict.iter_mut().for_each(|complaint| complaint.insert_str(0, "json patch "));
@@ -77,6 +81,11 @@ impl Call<'_> {
             return Err(Status::not_found(&self.served.group_resource, &self.info.name));
         }
         Err(Status::bad_request(match content_type {
+            JSON_PATCH if matches!(error, json::SyntaxError::Range(_)) && !lenient => {
+                // A number in an operation is met when its value is read.
+                let error = error.to_string().replace("value of type", "struct field jsonPatchOp.value of type");
+                format!("error decoding patch: {error}")
+            }
             MERGE_PATCH if lenient => "Invalid JSON Patch".to_owned(),
             MERGE_PATCH | JSON_PATCH if !lenient => format!("error decoding patch: {error}"),
             _ => error.to_string(),
@@ -395,4 +404,14 @@ fn finished(kind: &rkube_kinds::Kind, value: &Value, old: &Value) -> bool {
         && before.int("deletionGracePeriodSeconds") == 0
         && value.get("metadata").list("finalizers").is_empty()
         && !kind.rules.keep_until_finalized(value)
+}
+
+/// Whether there are numbers that are no integers.
+fn has_fractions(value: &Value) -> bool {
+    match value {
+        Value::Float(_) => true,
+        Value::Array(items) => items.iter().any(has_fractions),
+        Value::Object(map) => map.iter().any(|(_, value)| has_fractions(value)),
+        _ => false,
+    }
 }

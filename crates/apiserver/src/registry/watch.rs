@@ -151,7 +151,7 @@ impl Watch {
         if self.write_initial(&mut out) {
             return Some((out.into(), self));
         }
-        loop {
+        while !self.over {
             let after = self.subscription.cursor();
             match self.wait().await {
                 Next::Events(events) => {
@@ -180,6 +180,7 @@ impl Watch {
                 Next::End => return None,
             }
         }
+        None
     }
 
     /// The events as they go out, at most about [`BATCH_BYTES`]; what does not fit is taken again next time.
@@ -261,6 +262,11 @@ impl Watch {
     }
 
     fn write_object(&mut self, name: &str, entry: &Entry, shared: Option<&Arc<CachedEvent>>, out: &mut Vec<u8>) {
+        if let Transform::PartialObjectMetadataList(_) = self.accept.transform {
+            // An object is no list: the watch ends where it would have to show one as such.
+            self.over = true;
+            return;
+        }
         let plain = self.accept.transform == Transform::None;
         match self.accept.format {
             Format::Json if plain && self.served.kind.conversion.is_none() => {

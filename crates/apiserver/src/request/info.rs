@@ -35,7 +35,7 @@ impl RequestInfo {
         let mut info = RequestInfo {
             target: Target::Path,
             verb: path_verb(method).into(),
-            path: path.to_owned(),
+            path: percent_decode_str(path).decode_utf8_lossy().into_owned(),
             group: Text::default(),
             version: Text::default(),
             namespace: Text::default(),
@@ -43,16 +43,18 @@ impl RequestInfo {
             subresource: Text::default(),
             name: Text::default(),
         };
-        let parts: SmallVec<[Cow<'_, str>; 8]> =
-            path.trim_matches('/').split('/').map(|part| percent_decode_str(part).decode_utf8_lossy()).collect();
-        let rest = match parts.first().map(Cow::as_ref) {
-            Some("api") if parts.len() >= 3 => {
-                info.version = Text::new(&*parts[1]);
+        // Escapes stand for nothing but their letters: an escaped slash is a slash.
+        let whole = info.path.clone();
+        let parts: SmallVec<[&str; 8]> = whole.trim_matches('/').split('/').collect();
+        let rest = match parts.first() {
+            _ if whole.starts_with("//") => return info,
+            Some(&"api") if parts.len() >= 3 => {
+                info.version = Text::new(parts[1]);
                 &parts[2..]
             }
-            Some("apis") if parts.len() >= 4 => {
-                info.group = Text::new(&*parts[1]);
-                info.version = Text::new(&*parts[2]);
+            Some(&"apis") if parts.len() >= 4 => {
+                info.group = Text::new(parts[1]);
+                info.version = Text::new(parts[2]);
                 &parts[3..]
             }
             _ => return info,
@@ -62,7 +64,15 @@ impl RequestInfo {
         info
     }
 
-    fn take_resource(&mut self, parts: &[Cow<'_, str>], method: &Method, watch: bool) {
+    /// Whether the path has an escape that is none.
+    pub fn is_malformed(path: &str) -> bool {
+        let is_hex = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
+        let bytes = path.as_bytes();
+        let mut escapes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'%');
+        escapes.any(|(place, _)| !is_hex(bytes.get(place + 1)) || !is_hex(bytes.get(place + 2)))
+    }
+
+    fn take_resource(&mut self, parts: &[&str], method: &Method, watch: bool) {
         let mut parts = parts;
         let mut watch = watch;
         // The deprecated `/watch/` prefix still works.
@@ -71,13 +81,13 @@ impl RequestInfo {
             parts = &parts[1..];
         }
         // `/namespaces/x/pods` is about pods; `/namespaces/x`, `/namespaces/x/status` and `/finalize` about the namespace.
-        if parts[0] == "namespaces" && parts.len() > 2 && !matches!(parts[2].as_ref(), "status" | "finalize") {
-            self.namespace = Text::new(&*parts[1]);
+        if parts[0] == "namespaces" && parts.len() > 2 && !matches!(parts[2], "status" | "finalize") {
+            self.namespace = Text::new(parts[1]);
             parts = &parts[2..];
         } else if parts[0] == "namespaces" && parts.len() > 1 {
-            self.namespace = Text::new(&*parts[1]);
+            self.namespace = Text::new(parts[1]);
         }
-        self.resource = Text::new(&*parts[0]);
+        self.resource = Text::new(parts[0]);
         self.name = parts.get(1).map(Text::new).unwrap_or_default();
         self.subresource = parts.get(2).map(Text::new).unwrap_or_default();
         self.verb = resource_verb(method, self.name.is_empty(), watch).into();
@@ -138,6 +148,7 @@ mod tests {
                 "",
                 "",
             ),
+            ("GET", "/api%2Fv1/namespaces/a%2fpods/b", "get", "", "a", "pods", "b", ""),
             ("GET", "/api/v1/watch/namespaces/a/pods", "watch", "", "a", "pods", "", ""),
         ];
         for (method, path, verb, group, namespace, resource, name, subresource) in cases {
@@ -156,8 +167,11 @@ mod tests {
             );
             assert_eq!(info.subresource, subresource, "{path}");
         }
-        for path in ["/", "/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz"] {
+        for path in ["/", "/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "//api/v1/pods"] {
             assert_eq!(RequestInfo::new(&Method::GET, path, false).target, Target::Path, "{path}");
+        }
+        for (path, want) in [("/a%2Fb", false), ("/%", true), ("/%2", true), ("/%zz", true), ("/a", false)] {
+            assert_eq!(RequestInfo::is_malformed(path), want, "{path}");
         }
     }
 }

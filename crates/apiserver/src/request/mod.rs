@@ -6,7 +6,7 @@ mod options;
 use std::sync::Arc;
 
 pub use info::{RequestInfo, Target};
-pub use options::{FieldValidation, Options, VersionMatch};
+pub use options::{FieldValidation, Options, VersionMatch, number};
 use rkube_machinery::value::Text;
 
 /// Who makes a request.

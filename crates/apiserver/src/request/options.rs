@@ -44,6 +44,8 @@ pub struct Options {
     pub propagation_policy: Option<String>,
     pub orphan_dependents: Option<bool>,
     pub include_object: String,
+    /// What only some subresources read, in the order given.
+    pub others: Vec<(String, String)>,
     raw_dry_run: Vec<String>,
     raw_field_validation: String,
     raw_version_match: String,
@@ -93,7 +95,7 @@ impl Options {
             "propagationPolicy" => self.propagation_policy = Some(value),
             "orphanDependents" => self.orphan_dependents = Some(truth(&value)),
             "includeObject" => self.include_object = value,
-            _ => {}
+            _ => self.others.push((key.to_owned(), value)),
         }
     }
 
@@ -253,7 +255,7 @@ impl From<BadText> for rkube_machinery::field::BadValue {
 }
 
 /// Reads a number as Go does; says in `bad` what is wrong with it.
-fn number(text: &str, bad: &mut Option<String>) -> Option<i64> {
+pub fn number(text: &str, bad: &mut Option<String>) -> Option<i64> {
     let parsed = text.parse();
     if parsed.is_err() {
         let digits = text.trim_start_matches(['-', '+']);

@@ -2,7 +2,9 @@
 
 pub mod certificate_signing_request;
 pub mod cluster_trust_bundle;
+mod curve;
 pub(crate) mod pem;
 pub mod pod_certificate_request;
+mod signature;
 
 pub(crate) const GROUP: &str = "certificates.k8s.io";

@@ -1,6 +1,6 @@
 //! The tables that `kubectl get -o wide` prints of the examples, as golden files: a file for each file of examples.
 
-use rkube_kinds::Kind;
+use rkube_kinds::{Column, Kind};
 use rkube_machinery::{Value, json};
 
 use crate::examples::{self, Example};
@@ -34,7 +34,7 @@ fn tables(examples: &[&Example]) -> String {
     }
     let table = |kind: &&'static Kind| {
         let rows = examples.iter().filter(|example| std::ptr::eq(example.kind, *kind));
-        let columns: Vec<String> = kind.columns.iter().map(|column| column.name.to_uppercase()).collect();
+        let columns: Vec<String> = named(kind).map(|column| column.name.to_uppercase()).collect();
         let rows = std::iter::once(columns).chain(rows.map(|example| cells(example)));
         format!("# {} {}\n{}", kind.api_version(), kind.kind, aligned(&rows.collect::<Vec<_>>()))
     };
@@ -54,7 +54,12 @@ fn cells(example: &Example) -> Vec<String> {
         let deleted = written.get("metadata").get("deletionTimestamp").clone();
         object.object_mut("metadata").set("deletionTimestamp", deleted);
     }
-    kind.columns.iter().map(|column| shown((column.cell)(&object, road::NOW + AGE_SECONDS))).collect()
+    named(kind).map(|column| shown((column.cell)(&object, road::NOW + AGE_SECONDS))).collect()
+}
+
+/// kubectl shows no cell that has no column.
+fn named(kind: &'static Kind) -> impl Iterator<Item = &'static Column> {
+    kind.columns.iter().filter(|column| !column.name.is_empty())
 }
 
 fn shown(cell: Value) -> String {

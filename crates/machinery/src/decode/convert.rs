@@ -9,9 +9,9 @@ pub(super) fn scalar(raw: &Value, shape: &Shape, go_type: &str) -> Result<Value,
     match (shape, raw) {
         (Shape::Int32, Value::Int(number)) => Ok(Value::Int(i64::from(*number as i32))),
         (Shape::Int32, Value::Float(number)) if number.fract() == 0.0 => {
-            Ok(Value::Int(i64::from(*number as i64 as i32)))
+            Ok(Value::Int(i64::from(wrapped(*number) as i32)))
         }
-        (Shape::Int64, Value::Float(number)) if number.fract() == 0.0 => Ok(Value::Int(*number as i64)),
+        (Shape::Int64, Value::Float(number)) if number.fract() == 0.0 => Ok(Value::Int(wrapped(*number))),
         // Go could make these, but not as JSON means them.
         (Shape::Int32 | Shape::Int64, Value::Float(_)) => Err(no_conversion("float64", go_type)),
         (Shape::String, Value::Int(_)) => Err(no_conversion("int64", go_type)),
@@ -29,7 +29,7 @@ pub(super) fn scalar(raw: &Value, shape: &Shape, go_type: &str) -> Result<Value,
 pub(super) fn byte(raw: &Value) -> Result<u8, DecodeError> {
     match raw {
         Value::Int(number) => Ok(*number as u8),
-        Value::Float(number) if number.fract() == 0.0 => Ok(*number as i64 as u8),
+        Value::Float(number) if number.fract() == 0.0 => Ok(wrapped(*number) as u8),
         Value::Float(_) => Err(no_conversion("float64", "uint8")),
         _ => Err(unrecognized("uint8")),
     }
@@ -70,4 +70,10 @@ fn form(raw: &Value) -> &'static str {
         Value::Array(_) => "slice",
         Value::Object(_) | Value::Written(_) => "map",
     }
+}
+
+/// A number as Go makes an integer of it on most machines: what is too large is the least of all.
+fn wrapped(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
 }

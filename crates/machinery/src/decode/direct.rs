@@ -14,7 +14,7 @@ use crate::value::{Map, Text, Value, text_of};
 pub fn direct(bytes: &[u8], kind: &'static Type) -> Option<Decoded> {
     let text = std::str::from_utf8(bytes).ok()?;
     let mut reader = Reader {
-        parser: Parser::new(text),
+        parser: Parser::new(text, true),
         decoder: Decoder::new(Style::Json),
         filled: Vec::with_capacity(32),
         keys: Vec::new(),

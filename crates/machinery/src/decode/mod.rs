@@ -121,6 +121,7 @@ pub(crate) fn describe(value: &Value) -> &'static str {
         Value::Int(_) | Value::Float(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
+        Value::Written(text) if !text.starts_with('{') => "number",
         Value::Object(_) | Value::Written(_) => "object",
     }
 }
@@ -164,6 +165,10 @@ impl Decoder {
             (Shape::Int32, Value::Int(number)) if i32::try_from(number).is_ok() => Ok(Value::Int(number)),
             (Shape::Double, Value::Int(number)) => Ok(Value::Float(number as f64)),
             (Shape::Double, Value::Float(number)) => Ok(Value::Float(number)),
+            (Shape::Double, Value::Written(text)) => match text.parse() {
+                Ok(number) if f64::is_finite(number) => Ok(Value::Float(number)),
+                _ => self.mismatch(&format!("number {text}"), go_type, place),
+            },
             (Shape::Struct(kind), raw) => self.structure(raw, kind.get(), go_type, place),
             (Shape::List(item), raw) => self.list(raw, item, go_type, place),
             (Shape::WrappedStrings, raw) => self.list(raw, &Shape::String, go_type, place),
@@ -335,7 +340,7 @@ impl Decoder {
             return convert::scalar(raw, shape, go_type);
         }
         match (shape, raw) {
-            (Shape::Int32 | Shape::Int64, Value::Int(_) | Value::Float(_)) => {
+            (Shape::Int32 | Shape::Int64, Value::Int(_) | Value::Float(_) | Value::Written(_)) => {
                 self.mismatch(&format!("number {}", json::to_string(raw)), go_type, place)
             }
             _ => self.mismatch(describe(raw), go_type, place),

@@ -42,7 +42,7 @@ impl Decoder {
                 Value::Array(_) => self.nested(raw, Nested::Strings, place),
                 _ => Ok(Value::Null),
             },
-            _ => Ok(raw),
+            _ => Ok(free(raw)),
         }
     }
 
@@ -92,7 +92,7 @@ impl Decoder {
                 Value::Null => bytes.push(0),
                 Value::Int(number) if u8::try_from(number).is_ok() => bytes.push(number as u8),
                 other if self.style == Style::Converter => bytes.push(convert::byte(&other)?),
-                Value::Int(_) | Value::Float(_) => {
+                Value::Int(_) | Value::Float(_) | Value::Written(_) => {
                     self.mismatch(&format!("number {}", json::to_string(&item)), "uint8", place)?;
                 }
                 other => {
@@ -135,11 +135,27 @@ impl Decoder {
         match raw {
             Value::Null | Value::String(_) => Ok(raw),
             Value::Int(number) if i32::try_from(number).is_ok() => Ok(raw),
-            Value::Int(_) | Value::Float(_) => {
+            Value::Int(_) | Value::Float(_) | Value::Written(_) => {
                 Err(self.type_error(&format!("number {}", json::to_string(&raw)), "int32", place))
             }
             other => Err(self.type_error(describe(&other), "int32", place)),
         }
+    }
+}
+
+/// What has no type: numbers that were kept as they were written become what they are.
+fn free(raw: Value) -> Value {
+    match raw {
+        Value::Written(text) => text.parse().map_or(Value::Null, Value::Float),
+        Value::Array(items) => Value::Array(items.into_iter().map(free).collect()),
+        Value::Object(map) => {
+            let mut map = map;
+            for (_, value) in map.iter_mut() {
+                *value = free(std::mem::take(value));
+            }
+            Value::Object(map)
+        }
+        other => other,
     }
 }
 

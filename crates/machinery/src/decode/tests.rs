@@ -1,7 +1,7 @@
 //! What decoding promises, on samples of what a real server answers.
 
 use super::*;
-use crate::json::{parse, to_string};
+use crate::json::{parse, parse_exact, to_string};
 use crate::object;
 use crate::schema::TypeRef;
 
@@ -111,6 +111,46 @@ fn wrong_types_are_worded_as_go_words_them() {
         ),
     ] {
         assert_eq!(error(name, text), format!("{prefix} {want}"), "{name} {text}");
+    }
+}
+
+#[test]
+fn numbers_are_named_as_they_were_written() {
+    let read = |name: &str, text: &str| {
+        let value = parse_exact(text.as_bytes()).unwrap();
+        match decode(value, core(name)) {
+            Ok(decoded) => to_string(&decoded.value),
+            Err(error) => error.to_string(),
+        }
+    };
+    for (name, text, want) in [
+        (
+            "ServicePort",
+            r#"{"port":1e400}"#,
+            "json: cannot unmarshal number 1e400 into Go struct field ServicePort.port of type int32",
+        ),
+        (
+            "ServicePort",
+            r#"{"port":1.0}"#,
+            "json: cannot unmarshal number 1.0 into Go struct field ServicePort.port of type int32",
+        ),
+        (
+            "ServicePort",
+            r#"{"targetPort":1E5}"#,
+            "json: cannot unmarshal number 1E5 into Go struct field ServicePort.targetPort of type int32",
+        ),
+        (
+            "ServicePort",
+            r#"{"name":1.5}"#,
+            "json: cannot unmarshal number into Go struct field ServicePort.name of type string",
+        ),
+        (
+            "LimitRangeItem",
+            r#"{"max":{"cpu":1e5,"memory":1.5}}"#,
+            r#"{"type":"","max":{"cpu":"100e3","memory":"1500m"}}"#,
+        ),
+    ] {
+        assert_eq!(read(name, text), want, "{name} {text}");
     }
 }
 

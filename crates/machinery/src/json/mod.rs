@@ -7,5 +7,5 @@ mod parse;
 mod write;
 
 pub(crate) use parse::Parser;
-pub use parse::{DEPTH_MAX, SyntaxError, parse};
+pub use parse::{DEPTH_MAX, SyntaxError, parse, parse_exact};
 pub use write::{to_string, write, write_escaped, write_float, write_pretty, write_string};

@@ -30,8 +30,17 @@ pub enum SyntaxError {
 /// The document as it is written: entries in order, repeated keys kept. A number without a point and an exponent that
 /// fits is an integer. Invalid UTF-8 and lone surrogates read as U+FFFD.
 pub fn parse(bytes: &[u8]) -> Result<Value, SyntaxError> {
+    parse_with(bytes, false)
+}
+
+/// The same, but numbers that are no integers stay as they are written, for [`crate::decode`] to read and to name.
+pub fn parse_exact(bytes: &[u8]) -> Result<Value, SyntaxError> {
+    parse_with(bytes, true)
+}
+
+fn parse_with(bytes: &[u8], exact: bool) -> Result<Value, SyntaxError> {
     let text = decode_utf8(bytes);
-    let mut parser = Parser::new(&text);
+    let mut parser = Parser::new(&text, exact);
     let value = parser.value()?;
     parser.end()?;
     Ok(value)
@@ -57,6 +66,7 @@ pub(crate) struct Parser<'a> {
     open: Vec<Open>,
     entries: Vec<(Text, Value)>,
     items: Vec<Value>,
+    exact: bool,
 }
 
 /// A list or object whose end is not read yet, and where its entries start on the scratch stack. An object's last
@@ -68,7 +78,8 @@ enum Open {
 }
 
 impl<'a> Parser<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
+    /// `exact`: numbers that are no integers stay as they are written.
+    pub(crate) fn new(text: &'a str, exact: bool) -> Self {
         Parser {
             text,
             bytes: text.as_bytes(),
@@ -76,6 +87,7 @@ impl<'a> Parser<'a> {
             open: Vec::with_capacity(16),
             entries: Vec::new(),
             items: Vec::new(),
+            exact,
         }
     }
 
@@ -292,6 +304,9 @@ impl<'a> Parser<'a> {
         }
         self.fraction()?;
         let text = &self.text[start..self.at];
+        if self.exact {
+            return Ok(Value::Written(text.into()));
+        }
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Value::Float(number)),
             _ => Err(SyntaxError::Range(text.to_owned())),
@@ -499,6 +514,10 @@ mod tests {
         ] {
             assert_eq!(parse(text.as_bytes()), Ok(want));
         }
+        for text in ["1.0", "1e400", "-0.0", "9223372036854775808"] {
+            assert_eq!(parse_exact(text.as_bytes()), Ok(Value::Written(text.into())));
+        }
+        assert_eq!(parse_exact(b"-0"), Ok(Value::Int(0)));
     }
 
     #[test]

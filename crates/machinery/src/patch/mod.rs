@@ -119,6 +119,7 @@ fn json_type(value: &Value) -> &'static str {
         Value::Int(_) | Value::Float(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
+        Value::Written(text) if !text.starts_with('{') => "number",
         Value::Object(_) | Value::Written(_) => "object",
     }
 }

@@ -6,6 +6,7 @@
 
 mod parse;
 mod resolve;
+mod words;
 mod write;
 
 pub use parse::{Document, Error, parse, parse_document};

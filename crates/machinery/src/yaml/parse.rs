@@ -1,10 +1,13 @@
 //! From YAML events to a raw [`Value`].
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
 
-use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 
 use super::resolve::{self, Tag};
+use super::words::{self, Context, Fault};
 use crate::decode::base64;
 use crate::json::{DEPTH_MAX, to_string};
 use crate::value::{Map, Text, Value};
@@ -20,7 +23,10 @@ pub enum Error {
     #[error("yaml: {0}")]
     Content(String),
     #[error("json: unsupported value: {0}")]
-    Unsupported(String),
+    Unsupported(&'static str),
+    /// A key that JSON has no name for.
+    #[error("{0}")]
+    Key(String),
 }
 
 /// The first document and what strict reading objects to.
@@ -43,13 +49,42 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document, Error> {
     if text.chars().any(is_control) {
         return Err(Error::Content("control characters are not allowed".to_owned()));
     }
+    words::check_directives(text)?;
+    let mut text = Cow::Borrowed(text);
+    for _ in 0..MENDED_MAX.min(1 + MENDED_BYTES_MAX / text.len().max(1)) {
+        match read(&text) {
+            Ok(document) => return Ok(document),
+            Err(Fault::Final(error)) => return Err(error),
+            Err(Fault::Mended(mended)) => text = Cow::Owned(mended),
+        }
+    }
+    Err(Error::Content("found character that cannot start any token".to_owned()))
+}
+
+/// How many places of a text are mended for our parser, each by another reading of the text.
+const MENDED_MAX: usize = 1024;
+const MENDED_BYTES_MAX: usize = 8 << 20;
+
+/// What is wrong with the syntax counts before what is wrong with the content, wherever the two stand.
+fn read(text: &str) -> Result<Document, Fault> {
     let mut composer = Composer::default();
+    let mut context = Context::new(text);
+    let mut failed = None;
     let mut parser: Parser<'_, StrInput<'_>> = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(|error| syntax_error(&error, text))?;
-        if composer.take(event, span, text)? {
-            break;
+        let (event, span) = event.map_err(|error| context.fault(&error))?;
+        context.follow(&event, span).map_err(Fault::Final)?;
+        if failed.is_some() && !matches!(event, Event::DocumentEnd | Event::StreamEnd) {
+            continue;
         }
+        match composer.take(event, span, text) {
+            Ok(false) => {}
+            Ok(true) => break,
+            Err(error) => failed = Some(error),
+        }
+    }
+    if let Some(error) = failed {
+        return Err(Fault::Final(error));
     }
     let strict = (!composer.repeated.is_empty())
         .then(|| format!("yaml: unmarshal errors:\n  {}", composer.repeated.join("\n  ")));
@@ -58,43 +93,6 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document, Error> {
 
 fn is_control(letter: char) -> bool {
     letter.is_control() && !matches!(letter, '\t' | '\n' | '\r' | '\u{85}')
-}
-
-/// The error in the words of Go's library, which leaves out what it was doing and counts lines in its own way.
-fn syntax_error(error: &ScanError, text: &str) -> Error {
-    let info = error.info();
-    if info.contains("unknown anchor") {
-        return Error::Content(format!("unknown anchor '{}' referenced", alias_at(text, error.marker().index())));
-    }
-    let problem = match info.strip_prefix("while ").and_then(|info| info.split_once(", ")) {
-        Some((_, problem)) => problem,
-        None => info,
-    };
-    let problem = match problem {
-        "expected ',' or ']'" => "did not find expected ',' or ']'",
-        tabs if tabs.starts_with("tabs disallowed") || tabs.starts_with("tab cannot be used") => CANNOT_START,
-        other if other.starts_with("unexpected character") => CANNOT_START,
-        other => other,
-    };
-    let above = match problem {
-        "found unexpected end of stream" => text.matches('\n').count(),
-        _ => error.marker().line().saturating_sub(1),
-    };
-    let in_structure = ["node content", "expected key", "',' or", "indicator", "<document start>"];
-    let line = match above {
-        0 => 0,
-        above if in_structure.iter().any(|what| problem.contains(what)) => above,
-        above => above + 1,
-    };
-    Error::Syntax { line, problem: problem.to_owned() }
-}
-
-const CANNOT_START: &str = "found character that cannot start any token";
-
-/// The name of the alias that starts at this letter.
-fn alias_at(text: &str, index: usize) -> String {
-    let name = text.chars().skip(index).skip_while(|letter| *letter == '*');
-    name.take_while(|letter| !letter.is_whitespace() && !",[]{}".contains(*letter)).collect()
 }
 
 /// A finished value and what upstream's bounds count.
@@ -127,9 +125,12 @@ struct Open {
     content: Content,
 }
 
+/// The keys of a mapping: where they are, and of what form they were. Those of different forms are not the same.
+type Seen = HashMap<Text, (usize, Discriminant<Value>)>;
+
 enum Content {
     List(Vec<Value>),
-    Map { entries: Vec<(Text, Value)>, seen: HashMap<Text, usize>, key: Option<Node> },
+    Map { entries: Vec<(Text, Value)>, seen: Seen, key: Option<Node> },
 }
 
 impl Composer {
@@ -138,14 +139,16 @@ impl Composer {
         let line = span.start.line();
         match event {
             Event::Scalar(content, style, anchor, tag) => {
-                let node = scalar(&content, style, tag.as_deref(), line)?;
+                // A block scalar is where its sign is, on the line before.
+                let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                let node = scalar(&content, style, tag.as_deref(), line - usize::from(is_block && line > 1))?;
                 self.count(1, false)?;
                 self.remember(anchor, &node);
                 self.place(node)?;
             }
             Event::Alias(anchor) => {
                 let Some(node) = self.anchors.get(&anchor) else {
-                    let name = alias_at(text, span.start.index());
+                    let name = words::alias_at(text, span.start.index());
                     return Err(Error::Content(format!("anchor '{name}' value contains itself")));
                 };
                 let (count, node) = (node.count, Node { line, is_merge: false, ..node.clone() });
@@ -155,7 +158,7 @@ impl Composer {
             }
             Event::SequenceStart(anchor, _) => self.begin(anchor, line, Content::List(Vec::new()))?,
             Event::MappingStart(anchor, _) => {
-                let content = Content::Map { entries: Vec::new(), seen: HashMap::new(), key: None };
+                let content = Content::Map { entries: Vec::new(), seen: Seen::new(), key: None };
                 self.begin(anchor, line, content)?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.end()?,
@@ -208,6 +211,10 @@ impl Composer {
     /// Puts a finished node where it belongs.
     fn place(&mut self, node: Node) -> Result<(), Error> {
         let level = self.open.len();
+        let is_key = matches!(self.open.last(), Some(Open { content: Content::Map { key: None, .. }, .. }));
+        if !is_key {
+            check_number(&node.value)?;
+        }
         let Some(open) = self.open.last_mut() else {
             self.root = Some(node);
             return Ok(());
@@ -225,7 +232,7 @@ impl Composer {
                 if key.is_merge {
                     return merge(node, entries, seen, &mut self.repeated);
                 }
-                let name = key_text(&key)?;
+                let name = key_text(&key, &node.value)?;
                 insert(entries, seen, &mut self.repeated, (&name, &key), node.value, node.line);
             }
         }
@@ -235,23 +242,25 @@ impl Composer {
 
 fn insert(
     entries: &mut Vec<(Text, Value)>,
-    seen: &mut HashMap<Text, usize>,
+    seen: &mut Seen,
     repeated: &mut Vec<String>,
     (name, key): (&Text, &Node),
     value: Value,
     line: usize,
 ) {
     match seen.get(name) {
-        Some(index) => {
-            let shown = match &key.value {
-                Value::String(text) => crate::field::quote(text),
-                other => to_string(other),
-            };
-            repeated.push(format!("line {line}: key {shown} already set in map"));
+        Some((index, form)) => {
+            if *form == discriminant(&key.value) {
+                let shown = match &key.value {
+                    Value::String(text) => crate::field::quote(text),
+                    other => to_string(other),
+                };
+                repeated.push(format!("line {line}: key {shown} already set in map"));
+            }
             entries[*index].1 = value;
         }
         None => {
-            seen.insert(name.clone(), entries.len());
+            seen.insert(name.clone(), (entries.len(), discriminant(&key.value)));
             entries.push((name.clone(), value));
         }
     }
@@ -261,7 +270,7 @@ fn insert(
 fn merge(
     node: Node,
     entries: &mut Vec<(Text, Value)>,
-    seen: &mut HashMap<Text, usize>,
+    seen: &mut Seen,
     repeated: &mut Vec<String>,
 ) -> Result<(), Error> {
     let line = node.line;
@@ -281,14 +290,32 @@ fn merge(
     Ok(())
 }
 
+/// JSON has no word for numbers without end.
+fn check_number(value: &Value) -> Result<(), Error> {
+    match value {
+        Value::Float(number) if number.is_nan() => Err(Error::Unsupported("NaN")),
+        Value::Float(number) if number.is_infinite() => {
+            Err(Error::Unsupported(if *number > 0.0 { "+Inf" } else { "-Inf" }))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A mapping's key as JSON has it.
-fn key_text(key: &Node) -> Result<Text, Error> {
+fn key_text(key: &Node, value: &Value) -> Result<Text, Error> {
     match &key.value {
         Value::String(text) => Ok(text.clone()),
         Value::Bool(_) | Value::Int(_) => Ok(Text::from(to_string(&key.value))),
+        Value::Float(number) if number.is_nan() => Ok(Text::new_static(".nan")),
+        Value::Float(number) if number.is_infinite() => {
+            Ok(Text::new_static(if *number > 0.0 { ".inf" } else { "-.inf" }))
+        }
         Value::Float(number) => Ok(Text::from(super::write::short_float(*number))),
-        Value::Null => Err(Error::Content("unsupported map key of type: %!s(<nil>), key: <nil>".to_owned())),
-        other => Err(Error::Content(format!("invalid map key: {}", to_string(other)))),
+        Value::Null => {
+            let value = words::go_syntax(value);
+            Err(Error::Key(format!("unsupported map key of type: %!s(<nil>), key: <nil>, value: {value}")))
+        }
+        other => Err(Error::Content(format!("invalid map key: {}", words::go_syntax(other)))),
     }
 }
 
@@ -300,13 +327,6 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&saphyr_parser::Tag>, line
         Some(tag) if tag.is_yaml_core_schema() => tagged(text, &tag.suffix)?,
         Some(_) => Value::from(text),
     };
-    if let Value::Float(number) = value
-        && !number.is_finite()
-    {
-        let name =
-            if number.is_nan() { "NaN".to_owned() } else { format!("{}Inf", if number > 0.0 { "+" } else { "-" }) };
-        return Err(Error::Unsupported(name));
-    }
     let is_merge = text == "<<" && (plain && tag.is_none() || tag.is_some_and(|tag| tag.suffix == "merge"));
     Ok(Node { value, count: 1, depth: 0, line, is_merge })
 }

@@ -66,7 +66,10 @@ fn repeated_keys_keep_the_last_and_are_strict_errors() {
         document.strict.unwrap(),
         "yaml: unmarshal errors:\n  line 4: key \"c\" already set in map\n  line 5: key \"a\" already set in map"
     );
+    let document = parse_document(b"a: 1\na: |\n  b\n").unwrap();
+    assert_eq!(document.strict.unwrap(), "yaml: unmarshal errors:\n  line 2: key \"a\" already set in map");
     assert!(parse_document(b"a: 1\n").unwrap().strict.is_none());
+    assert!(parse_document(b"true: 1\n'true': 2\n").unwrap().strict.is_none());
 }
 
 #[test]
@@ -78,6 +81,56 @@ fn what_cannot_be_read_is_said() {
     assert_eq!(error("!!int x"), "yaml: cannot decode !!str `x` as a !!int");
     assert_eq!(error("<<: 1"), "yaml: map merge requires map or sequence of maps as the value");
     assert_eq!(error(".nan"), "json: unsupported value: NaN");
+}
+
+#[test]
+fn faults_are_found_where_go_finds_them() {
+    for (text, want) in [
+        ("\ta: b\n", "yaml: found character that cannot start any token"),
+        ("a:\n  \tb: c\n", "yaml: line 2: found character that cannot start any token"),
+        ("a:\n  b: c\n\td: e\n", "yaml: line 3: found a tab character that violates indentation"),
+        ("a: b\n\t\n", "yaml: line 2: found a tab character that violates indentation"),
+        ("a: |\n\tb\n", "yaml: line 2: found a tab character where an indentation space is expected"),
+        ("a:\n  b: \"c\"d\n", "yaml: line 1: did not find expected key"),
+        ("{\"a\": \"b\" \"c\": d}", "yaml: did not find expected ',' or '}'"),
+        ("- \"a\" b\n", "yaml: did not find expected '-' indicator"),
+        ("a: b\nc: }\n", "yaml: line 1: did not find expected node content"),
+        ("a: b\nc: {d: e}}\n", "yaml: line 1: did not find expected key"),
+        ("}", "yaml: did not find expected node content"),
+        ("a: [b\nc: d\n", "yaml: line 1: did not find expected ',' or ']'"),
+        ("a: 'b\nc: d\n", "yaml: line 3: found unexpected end of stream"),
+        ("a: \"b\nc: d\n---\n", "yaml: line 3: found unexpected document indicator"),
+        ("a: \"b\n...\n", "yaml: line 2: found unexpected document indicator"),
+        ("a: \"\\x1\"\n", "yaml: did not find expected hexdecimal number"),
+        ("a: b\nc d\n", "yaml: line 3: could not find expected ':'"),
+        ("a: {b: c\nd: e\n", "yaml: line 1: did not find expected ',' or '}'"),
+        ("- {a: b\n- c\n", "yaml: line 2: did not find expected ',' or '}'"),
+        (": a\n", "yaml: did not find expected key"),
+        ("%YAML 1.2\n---\na: b\n", "yaml: found incompatible YAML document"),
+        ("%FOO\na: b\n", "yaml: found unknown directive name"),
+        ("a: !e!x b\n", "yaml: found undefined tag handle"),
+        ("[a]: b\nc: {\n", "yaml: line 2: did not find expected node content"),
+        ("[a]: b\n", "yaml: invalid map key: []interface {}{\"a\"}"),
+        ("null: [a, ~]\n", NULL_KEY),
+    ] {
+        assert_eq!(parse(text.as_bytes()).unwrap_err().to_string(), want, "{text}");
+    }
+}
+
+const NULL_KEY: &str =
+    "unsupported map key of type: %!s(<nil>), key: <nil>, value: []interface {}{\"a\", interface {}(nil)}";
+
+#[test]
+fn what_go_reads_is_read() {
+    for (text, want) in [
+        ("a:\tb\nc:\td\n", r#"{"a":"b","c":"d"}"#),
+        ("a:\n  b: \"c\nd\\\"\n\n e\"\nf: g\n", r#"{"a":{"b":"c d\"\ne"},"f":"g"}"#),
+        ("a:\n  b: 'c\nd''e'\n", r#"{"a":{"b":"c d'e"}}"#),
+        (".nan: a\n-.inf: b\n", r#"{"-.inf":"b",".nan":"a"}"#),
+        ("a: b # c\n\t\nd: e\n", r#"{"a":"b","d":"e"}"#),
+    ] {
+        assert_eq!(read(text), want, "{text}");
+    }
 }
 
 #[test]

@@ -24,8 +24,8 @@ fn a_second_address_comes_and_goes() {
     let both = addresses(&kubectl, "web");
     assert!(both[0] == "10.96.0.77" && both[1].starts_with("fd00:10:96::"), "{both:?}");
     assert_eq!(recorded(&kubectl, "web"), both.iter().cloned().collect());
-    let record = kubectl.run(&["get", "ipaddress", &both[1], "--show-labels"]);
-    record.says("ip-family=IPv6").says("services/default/web");
+    let record = kubectl.run(&["get", "ipaddress", &both[1], "-o", "yaml"]);
+    record.says("ip-family: IPv6").says("name: web");
 
     // Another one cannot have it; when it is given back, it can.
     let manifest = |name: &str| service(name, &format!("clusterIP: '{}'", both[1]));

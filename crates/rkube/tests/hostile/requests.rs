@@ -324,3 +324,34 @@ fn deletions() {
     assert_eq!(client.get(&path).status, 200, "it is still there");
     is_well(&rkube);
 }
+
+/// What is asked of one pod that no node runs: forms that it does not have, logs that there are not, trials.
+#[test]
+fn forms_logs_and_trials() {
+    let rkube = start();
+    let client = Client::of(&rkube);
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = r#"{"metadata":{"name":"p"},"spec":{"automountServiceAccountToken":false,"containers":[{"name":"a","image":"i"},{"name":"b","image":"i"}]}}"#;
+    assert_eq!(send(&client, "POST", pods, JSON, pod.as_bytes()).status, 201);
+    let one = format!("{pods}/p");
+    let get = |path: &str, form: &str| {
+        let accept = format!("application/json;as={form};v=v1;g=meta.k8s.io");
+        client.request("GET", path, &[("Accept", &accept)], b"").unwrap()
+    };
+    let unfit = |what| (406, "NotAcceptable", what);
+    check("a pod as a list", &get(&one, "PartialObjectMetadataList"), unfit("is not a list (*core.Pod)"));
+    check("pods as one", &get(pods, "PartialObjectMetadata"), unfit("is a list (*core.PodList)"));
+    check("include", &get(&format!("{one}?includeObject=x"), "Table"), (400, BAD, "Unable to convert to Table"));
+    check("discovery", &get("/api/v1", "Table"), unfit("only the following media types are accepted"));
+    for (query, expected) in [
+        ("tailLines=-1", (422, "Invalid", "tailLines: Invalid value: -1: must be greater than or equal to 0")),
+        ("", (400, BAD, "a container name must be specified for pod p, choose one of: [a b]")),
+        ("container=c", (400, BAD, "container c is not valid for pod p")),
+    ] {
+        check(query, &send(&client, "GET", &format!("{one}/log?{query}"), "", b""), expected);
+    }
+    let eviction = br#"{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"}}"#;
+    assert_eq!(send(&client, "POST", &format!("{one}/eviction?dryRun=All"), JSON, eviction).status, 201);
+    assert_eq!(send(&client, "GET", &one, "", b"").status, 200, "the pod is still there");
+    is_well(&rkube);
+}

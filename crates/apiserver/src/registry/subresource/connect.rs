@@ -1,21 +1,39 @@
 //! `log`, `exec`, `attach`, `portforward`, `proxy`: answered by the node that runs the pod. Until nodes are connected the
 //! answer says so.
 
+use std::net::IpAddr;
+
 use http::StatusCode;
-use rkube_machinery::Status;
+use rkube_machinery::field::{Errors, Path, quote};
+use rkube_machinery::{GroupResource, Status, Value, time};
 
 use super::super::Call;
 use crate::content::{Answer, Body};
+use crate::request::number;
 
 impl Call<'_> {
     /// The log of a pod that has no node yet is empty. For all else: why the connection cannot be made.
     pub(in crate::registry) fn connect(&self, subresource: &str) -> Result<Answer, Status> {
+        let name = &self.info.name;
+        let options = Options(&self.options.others);
+        match subresource {
+            "log" => options.check_log(name)?,
+            "portforward" => options.check_ports()?,
+            _ => {}
+        }
         let entry = self.find()?;
         let object = entry.object.value(entry.revision);
-        let name = &self.info.name;
-        let node = match self.served.kind.resource {
-            "pods" => object.get("spec").str("nodeName"),
-            "nodes" => name,
+        let node = match (self.served.kind.resource, subresource) {
+            ("pods", "proxy") => {
+                check_address(&object)?;
+                object.get("spec").str("nodeName")
+            }
+            ("pods", "portforward") => object.get("spec").str("nodeName"),
+            ("pods", _) => {
+                check_container(&object, options.first("container").unwrap_or_default())?;
+                object.get("spec").str("nodeName")
+            }
+            ("nodes", _) => name,
             _ => return Err(Status::service_unavailable(format!("no endpoints available for service \"{name}\""))),
         };
         if node.is_empty() && subresource == "log" {
@@ -26,8 +44,192 @@ impl Call<'_> {
         if node.is_empty() {
             return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
         }
+        self.check_node(node)?;
         Err(Status::service_unavailable(format!(
             "node \"{node}\" is not connected to this API server: its pods cannot be reached"
         )))
+    }
+
+    /// A node that is not there is missed under the name of what was asked for.
+    fn check_node(&self, node: &str) -> Result<(), Status> {
+        let nodes = self.server.resources.find("", "v1", "nodes").and_then(|served| served.cache.as_ref());
+        match nodes {
+            Some(nodes) if nodes.get(&nodes.key("", node)).is_none() => {
+                Err(Status::not_found(&self.served.group_resource, node))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The query of a connection.
+struct Options<'a>(&'a [(String, String)]);
+
+impl Options<'_> {
+    fn first(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    fn number(&self, name: &str) -> Result<Option<i64>, Status> {
+        let mut bad = None;
+        let value = self.first(name).and_then(|text| number(text, &mut bad));
+        bad.map_or(Ok(value), |why| Err(Status::bad_request(why)))
+    }
+
+    /// What can be said of the options of a log without the pod.
+    fn check_log(&self, name: &str) -> Result<(), Status> {
+        let since_seconds = self.number("sinceSeconds")?;
+        let since_time = self.first("sinceTime");
+        if let Some(text) = since_time.filter(|text| !matches!(*text, "" | "null")) {
+            time::parse(text).map_err(Status::bad_request)?;
+        }
+        let tail_lines = self.number("tailLines")?;
+        let limit_bytes = self.number("limitBytes")?;
+        let mut errors = Errors::new();
+        if let Some(lines) = tail_lines.filter(|lines| *lines < 0) {
+            errors.invalid(Path::new("tailLines"), lines, "must be greater than or equal to 0");
+        }
+        if let Some(bytes) = limit_bytes.filter(|bytes| *bytes < 1) {
+            errors.invalid(Path::new("limitBytes"), bytes, "must be greater than 0");
+        }
+        match (since_seconds, since_time) {
+            (Some(_), Some(_)) => {
+                errors.forbidden(Path::new("[]"), "at most one of `sinceTime` or `sinceSeconds` may be specified");
+            }
+            (Some(seconds), None) if seconds < 1 => {
+                errors.invalid(Path::new("sinceSeconds"), seconds, "must be greater than 0");
+            }
+            _ => {}
+        }
+        if self.first("stream").is_some() {
+            errors.forbidden(Path::new("stream"), "may not be specified");
+        }
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(Status::invalid(&GroupResource::new("", "PodLogOptions"), name, &errors))
+    }
+
+    fn check_ports(&self) -> Result<(), Status> {
+        let given = self.0.iter().filter(|(key, _)| key == "ports").flat_map(|(_, value)| value.split(','));
+        for text in given {
+            if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(bad_port(text, "invalid syntax"));
+            }
+            if text.parse::<u16>().is_err() {
+                return Err(bad_port(text, "value out of range"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bad_port(text: &str, why: &str) -> Status {
+    Status::bad_request(format!("cannot convert to []int32: strconv.ParseUint: parsing {}: {why}", quote(text)))
+}
+
+/// The container must be one of the pod's; without a name there must be only one.
+fn check_container(pod: &Value, container: &str) -> Result<(), Status> {
+    let name = pod.get("metadata").str("name");
+    let spec = pod.get("spec");
+    let lists = ["initContainers", "containers", "ephemeralContainers"].map(|list| spec.list(list));
+    let all: Vec<&str> = lists.into_iter().flatten().map(|container| container.str("name")).collect();
+    match (container, spec.list("containers").len()) {
+        ("", 1) => Ok(()),
+        ("", 0) => Err(Status::bad_request(format!("a container name must be specified for pod {name}"))),
+        ("", _) => Err(Status::bad_request(format!(
+            "a container name must be specified for pod {name}, choose one of: [{}]",
+            all.join(" ")
+        ))),
+        (container, _) if all.contains(&container) => Ok(()),
+        (container, _) => Err(Status::bad_request(format!("container {container} is not valid for pod {name}"))),
+    }
+}
+
+/// Only addresses of the network are asked for: none of this machine, none of a group.
+fn check_address(pod: &Value) -> Result<(), Status> {
+    let status = pod.get("status");
+    let address = status.list("podIPs").first().map_or_else(|| status.str("podIP"), |one| one.str("ip"));
+    let is_reachable = address.parse().is_ok_and(|address: IpAddr| {
+        let is_local = match address {
+            IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+            IpAddr::V6(address) => address.is_unicast_link_local(),
+        };
+        !(is_local || address.is_unspecified() || address.is_loopback() || address.is_multicast())
+    });
+    if is_reachable { Ok(()) } else { Err(Status::bad_request("address not allowed")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rkube_machinery::object;
+
+    use super::*;
+
+    fn query(text: &str) -> Vec<(String, String)> {
+        let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn options_of_logs_are_checked_without_the_pod() {
+        let invalid = |what: &str| format!("PodLogOptions \"p\" is invalid: {what}");
+        for (text, want) in [
+            ("", String::new()),
+            ("tailLines=0&limitBytes=1&sinceSeconds=1&follow=maybe", String::new()),
+            ("sinceTime=", String::new()),
+            ("tailLines=-1", invalid("tailLines: Invalid value: -1: must be greater than or equal to 0")),
+            ("limitBytes=0", invalid("limitBytes: Invalid value: 0: must be greater than 0")),
+            ("sinceSeconds=0", invalid("sinceSeconds: Invalid value: 0: must be greater than 0")),
+            (
+                "sinceSeconds=0&sinceTime=2020-01-01T00:00:00Z",
+                invalid("[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"),
+            ),
+            ("stream=Stdout", invalid("stream: Forbidden: may not be specified")),
+            ("tailLines=", "strconv.ParseInt: parsing \"\": invalid syntax".to_owned()),
+            (
+                "limitBytes=99999999999999999999",
+                "strconv.ParseInt: parsing \"99999999999999999999\": value out of range".to_owned(),
+            ),
+            (
+                "sinceTime=bad",
+                "parsing time \"bad\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"bad\" as \"2006\"".to_owned(),
+            ),
+        ] {
+            let got = Options(&query(text)).check_log("p").err().map(|status| status.message).unwrap_or_default();
+            assert_eq!(got, want, "{text}");
+        }
+    }
+
+    #[test]
+    fn ports_are_numbers() {
+        assert!(Options(&query("ports=1,65535&ports=2")).check_ports().is_ok());
+        let why = Options(&query("ports=1,x")).check_ports().unwrap_err().message;
+        assert_eq!(why, "cannot convert to []int32: strconv.ParseUint: parsing \"x\": invalid syntax");
+    }
+
+    #[test]
+    fn a_container_is_chosen_where_there_is_a_choice() {
+        let named = |name: &str| object! { "name": name };
+        let pod = |containers: Vec<Value>| {
+            object! {
+                "metadata": named("p"),
+                "spec": object! { "initContainers": vec![named("i")], "containers": containers },
+            }
+        };
+        let (one, two) = (pod(vec![named("a")]), pod(vec![named("a"), named("b")]));
+        assert!(check_container(&one, "").is_ok() && check_container(&one, "i").is_ok());
+        assert_eq!(check_container(&one, "b").unwrap_err().message, "container b is not valid for pod p");
+        let why = check_container(&two, "").unwrap_err().message;
+        assert_eq!(why, "a container name must be specified for pod p, choose one of: [i a b]");
+    }
+
+    #[test]
+    fn only_addresses_of_the_network_are_asked() {
+        for (address, want) in
+            [("", false), ("10.0.0.1", true), ("127.0.0.1", false), ("169.254.0.1", false), ("fe80::1", false)]
+        {
+            assert_eq!(check_address(&object! { "status": object! { "podIP": address } }).is_ok(), want, "{address}");
+        }
     }
 }

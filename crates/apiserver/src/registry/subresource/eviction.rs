@@ -46,8 +46,10 @@ impl Call<'_> {
                 .await?;
             preconditions.moved_to(marked.revision);
         }
+        let is_trial = self.options.dry_run;
         self.options.take_delete_body(&wanted);
         self.options.check_delete()?;
+        self.options.dry_run |= is_trial;
         self.delete_named(&name, &preconditions).await?;
         Ok(self.done())
     }

@@ -5,22 +5,27 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use rkube_kinds::kind::{Part, ScalePaths};
+use rkube_kinds::kind::{Kind, Part, ScalePaths};
 use rkube_kinds::scale;
+use rkube_machinery::decode::{DecodeError, Decoded};
 use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::managed::{self, Replicas, Reset, TableView};
 use rkube_machinery::patch::{json_patch, merge_patch, printed, strategic};
 use rkube_machinery::{GroupResource, Status, Type, TypeRef, Value, decode, json, time};
 
-use super::super::change::{Change, sorted_along};
+use super::super::body_type::Fit;
+use super::super::change::{Change, nothing_of, patched_type, sorted_along};
 use super::super::{Call, metadata};
 use crate::cache::Entry;
-use crate::content::{Answer, PARTIAL, Transform, metadata_of, one_row, value_answer};
+use crate::content::{Answer, Transform, one_row, unlisted_answer, value_answer};
 use crate::request::FieldValidation;
 
 const TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
 const API_VERSION: &str = "autoscaling/v1";
 const KIND: &str = "Scale";
+
+/// As a kind, for what a patch may make of it.
+static SCALE: Kind = Kind { group: "autoscaling", version: "v1", kind: KIND, type_name: TYPE, ..Kind::DEFAULTS };
 
 impl Call<'_> {
     pub(in crate::registry) async fn scale(&mut self, body: &Bytes) -> Result<Answer, Status> {
@@ -96,7 +101,7 @@ impl Call<'_> {
             Change::Apply(config) => {
                 let force = self.options.force.unwrap_or(false);
                 document = managed::apply(current, config, view, &context, force, Reset::Nothing, None)?;
-                return self.decode_scale(document, schema, String::new);
+                return self.take_scale(decode::decode(document, schema), schema, String::new);
             }
             Change::Json(operations) => json_patch::apply(&operations.document, &mut document),
             Change::Merge(patch) => merge_patch::apply(&patch.document, &mut document),
@@ -107,23 +112,37 @@ impl Call<'_> {
         };
         applied.map_err(|error| Status::from(&error))?;
         let patched = document.clone();
-        let mut wanted = self.decode_scale(document, schema, || match change {
-            Change::Merge(patch) => json::to_string(&sorted_along(patched, &patch.document)),
+        let shown = || match change {
+            Change::Merge(patch) => json::to_string(&sorted_along(patched.clone(), &patch.document)),
             Change::Strategic(patch) => printed(&patch.document),
             _ => json::to_string(&patched),
-        })?;
+        };
+        if matches!(change, Change::Merge(_) | Change::Json(_)) && has_old_form(&patched) {
+            let why = "json: cannot unmarshal string into Go struct field ScaleStatus.status.selector of type map[string]string";
+            return Err(unreadable(shown(), why));
+        }
+        let decoded = match change {
+            Change::Strategic(_) => decode::convert(document, schema),
+            Change::Merge(_) | Change::Json(_)
+                if patched_type(&document, &SCALE, API_VERSION, &shown)? == Fit::Internal =>
+            {
+                Ok(nothing_of(&document))
+            }
+            _ => decode::decode(document, schema),
+        };
+        let mut wanted = self.take_scale(decoded, schema, shown)?;
         managed::track_update(current, &mut wanted, view, &context, Reset::Nothing, None);
         Ok(wanted)
     }
 
     /// `shown`: the text by which errors name what was patched.
-    fn decode_scale(
+    fn take_scale(
         &mut self,
-        document: Value,
+        decoded: Result<Decoded, DecodeError>,
         schema: &'static Type,
         shown: impl FnOnce() -> String,
     ) -> Result<Value, Status> {
-        let decoded = match decode::decode(document, schema) {
+        let decoded = match decoded {
             Ok(decoded) => decoded,
             Err(error) => return Err(unreadable(shown(), &error.to_string())),
         };
@@ -160,17 +179,19 @@ impl Call<'_> {
     fn scale_answer(&self, entry: &Entry, paths: ScalePaths) -> Result<Answer, Status> {
         let (_, schema) = self.scale_form()?;
         let scale = scale_of(&entry.object.value(entry.revision), paths, schema)?;
-        let (value, schema) = match self.accept.transform {
-            Transform::None => (scale, Some(schema)),
-            Transform::Table(version) => {
-                (one_row(scale::COLUMNS, version, &scale, &self.options.include_object, self.now()), None)
-            }
-            Transform::PartialObjectMetadata(version) | Transform::PartialObjectMetadataList(version) => {
-                (metadata_of(&scale, version), TypeRef::find(PARTIAL).map(TypeRef::get))
-            }
-        };
-        Ok(value_answer(StatusCode::OK, self.accept, &value, schema))
+        if let Transform::Table(version) = self.accept.transform {
+            let table = one_row(scale::COLUMNS, version, &scale, &self.options.include_object, self.now());
+            return Ok(value_answer(StatusCode::OK, self.accept, &table, None));
+        }
+        Ok(unlisted_answer(StatusCode::OK, self.accept, &scale, Some(schema)))
     }
+}
+
+/// Whether the scale is of a version whose selector is no text, and has one.
+fn has_old_form(scale: &Value) -> bool {
+    matches!(scale.str("apiVersion"), "apps/v1beta1" | "apps/v1beta2" | "extensions/v1beta1")
+        && scale.str("kind") == KIND
+        && matches!(scale.at(&["status", "selector"]), Value::String(_))
 }
 
 /// A patch made something else of the scale.

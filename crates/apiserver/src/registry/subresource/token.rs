@@ -7,7 +7,7 @@ use rkube_machinery::{GroupResource, Status, TypeRef, Value, decode, object, tim
 
 use super::super::Call;
 use crate::authn::service_account::{Binding, Claims};
-use crate::content::{Answer, value_answer};
+use crate::content::{Answer, unlisted_answer};
 
 const TYPE: &str = "io.k8s.api.authentication.v1.TokenRequest";
 const API_VERSION: &str = "authentication.k8s.io/v1";
@@ -66,7 +66,7 @@ impl Call<'_> {
         if let Some(schema) = schema {
             decode::complete(&mut request, schema);
         }
-        Ok(value_answer(StatusCode::CREATED, self.accept, &request, schema))
+        Ok(unlisted_answer(StatusCode::CREATED, self.accept, &request, schema))
     }
 
     fn check_request_name(&self, request: &Value, name: &str) -> Result<(), Status> {

@@ -3,10 +3,9 @@
 use rkube_machinery::Value;
 use rkube_machinery::decode::base64;
 use rkube_machinery::field::{Errors, Path};
-use x509_parser::prelude::{FromDer, X509Certificate, X509CertificationRequest, X509Error};
-use x509_parser::public_key::PublicKey;
+use x509_parser::prelude::{FromDer, X509Certificate, X509CertificationRequest};
 
-use super::super::pem;
+use super::super::{pem, signature};
 use super::{APPROVAL, of_type};
 use crate::core::pod_spec::validate_signer_name;
 use crate::kind::Part;
@@ -168,18 +167,7 @@ fn check_request(text: &str) -> Result<(), String> {
     if !rest.is_empty() {
         return Err("asn1: syntax error: trailing data".to_owned());
     }
-    request.verify_signature().map_err(|error| match error {
-        X509Error::SignatureUnsupportedAlgorithm => "x509: cannot verify signature: algorithm unimplemented".to_owned(),
-        _ => signature_error(&request).to_owned(),
-    })
-}
-
-fn signature_error(request: &X509CertificationRequest<'_>) -> &'static str {
-    match request.certification_request_info.subject_pki.parsed() {
-        Ok(PublicKey::RSA(_)) => "crypto/rsa: verification error",
-        Ok(PublicKey::EC(_)) => "x509: ECDSA verification failure",
-        _ => "x509: Ed25519 verification failure",
-    }
+    signature::verify_request(&request)
 }
 
 fn check_certificate(text: &str) -> Result<(), String> {

@@ -5,6 +5,7 @@ use rkube_machinery::field::{BadValue, ErrorType, Errors, Path, quote};
 use rkube_machinery::{Map, Value, json, names};
 use x509_parser::prelude::{FromDer, SubjectPublicKeyInfo, X509CertificationRequest};
 
+use super::super::signature;
 use super::{ENDS, ended, issued, keys};
 use crate::core::pod_spec::projected::validate_user_annotations;
 use crate::core::pod_spec::validate_signer_name;
@@ -150,12 +151,17 @@ fn validate_stub(spec: &Value, errors: &mut Errors) {
     if stub.len() > KEY_MAX_BYTES {
         return errors.too_long(path, KEY_MAX_BYTES);
     }
-    let Ok(([], request)) = X509CertificationRequest::from_der(&stub) else {
+    let request = X509CertificationRequest::from_der(&stub).ok().filter(|(rest, _)| rest.is_empty());
+    let request = request.map(|(_, request)| request);
+    let readable = |request: &X509CertificationRequest<'_>| {
+        signature::is_readable(&request.certification_request_info.subject_pki, true)
+    };
+    let Some(request) = request.filter(readable) else {
         return omitted(path, "must be a valid PKCS#10 CSR", errors);
     };
     let curves = "elliptic public keys must use curve P256, P384, or P521";
     match keys::check(&request.certification_request_info.subject_pki, curves) {
-        Ok(()) if request.verify_signature().is_err() => omitted(path, "invalid signature", errors),
+        Ok(()) if signature::verify_request(&request).is_err() => omitted(path, "invalid signature", errors),
         Ok(()) => {}
         Err((Some(shown), detail)) => errors.invalid(path, shown, detail),
         Err((None, detail)) => omitted(path, detail, errors),
@@ -171,7 +177,8 @@ fn validate_key(spec: &Value, errors: &mut Errors) {
         }
     }
     let shown = spec.get("pkixPublicKey");
-    let Ok(([], key)) = SubjectPublicKeyInfo::from_der(&key_bytes) else {
+    let key = SubjectPublicKeyInfo::from_der(&key_bytes).ok().filter(|(rest, _)| rest.is_empty());
+    let Some((_, key)) = key.filter(|(_, key)| signature::is_readable(key, false)) else {
         return errors.invalid(key_path, shown, "must be a valid PKIX-serialized public key");
     };
     match keys::check(&key, "elliptic public keys must use curve P256 or P384") {

@@ -6,7 +6,7 @@ use rkube_machinery::{Value, object};
 
 use super::ingress::required_segment;
 use super::{FROM_BETA, GROUP};
-use crate::columns::{NAME, NONE};
+use crate::columns::{AGE, NAME, NONE};
 use crate::core::pod_spec::checks::{dns_subdomain, each};
 use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Scope};
 
@@ -35,8 +35,11 @@ const STABLE: Kind = Kind {
     ..Kind::DEFAULTS
 };
 
-const COLUMNS: &[Column] =
-    &[NAME, Column::text("ParentRef", "doc:io.k8s.api.networking.v1.IPAddressSpec parentRef", parent)];
+const COLUMNS: &[Column] = &[
+    NAME,
+    Column::text("ParentRef", "doc:io.k8s.api.networking.v1.IPAddressSpec parentRef", parent),
+    Column { name: "", ..AGE },
+];
 
 const FIELDS: [&str; 4] = ["group", "resource", "namespace", "name"];
 const SPEC: Path<'static> = Path::new("spec");
