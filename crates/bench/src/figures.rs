@@ -61,7 +61,7 @@ pub const CREATE_ONE: Work = rate("create ConfigMap, 1 in flight", Some(433.0), 
 pub const CREATE: Work = rate("create ConfigMap, 64 in flight", Some(1_197.0), "35% of the limit, 10 times the peer");
 pub const PATCH: Work = rate("merge-patch ConfigMap, 64 in flight", Some(1_092.0), "");
 pub const GET: Work = rate("get ConfigMap, 64 in flight", Some(4_287.0), "60% of the limit");
-pub const CREATE_POD: Work = rate("create Pod, 64 in flight", Some(795.0), "");
+pub const CREATE_POD: Work = rate("create Pod, 64 in flight", Some(795.0), "30% of the limit");
 pub const LIST: Work = Work {
     name: "list 5,000 pods, 2 in flight",
     unit: Unit::MegabytesPerSecond,

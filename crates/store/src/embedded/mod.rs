@@ -119,6 +119,8 @@ pub use self::backup::{RESTORE_REVISION_JUMP, RESTORED_LEASE_TTL_SECONDS, restor
 
 /// At most so many writes wait for the committer; further writers wait for a place.
 pub const QUEUE_MAX: usize = 4096;
+/// How far the committer steps back behind the threads that answer requests.
+const COMMITTER_NICENESS: i32 = 3;
 /// Larger keys and values are refused, so that lengths fit the format with room to spare.
 pub const WRITE_BYTES_MAX: usize = 256 << 20;
 
@@ -189,6 +191,10 @@ impl Embedded {
         let (queue, commands) = mpsc::channel(QUEUE_MAX);
         let (stopped_sender, stopped) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("store-committer".to_owned()).spawn(move || {
+            // It wakes up often. Where all cores are busy with requests, taking a core from one of them each time costs
+            // more than it gains: what waits a little longer is written together. Not being allowed to step back is
+            // no failure.
+            let _ = rustix::process::nice(COMMITTER_NICENESS);
             committer.run(commands);
             drop(lock);
             drop(stopped_sender);
