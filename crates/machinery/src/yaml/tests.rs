@@ -48,6 +48,7 @@ fn documents_read_as_their_json() {
         ("b: 1\na: {c: [x, 2]}\n", r#"{"a":{"c":["x",2]},"b":1}"#),
         ("---\na: 1\n---\nb: 2\n", r#"{"a":1}"#),
         ("# nothing\n", "null"),
+        ("- ? |2+\n\n  : null\n", r#"[{"\n":null}]"#),
         ("1: a\ntrue: b\n", r#"{"1":"a","true":"b"}"#),
         ("a: &x {k: 1}\nb: *x\n", r#"{"a":{"k":1},"b":{"k":1}}"#),
         ("base: &x {k: 1, l: 2}\nb:\n  <<: *x\n  l: 3\n", r#"{"b":{"k":1,"l":3},"base":{"k":1,"l":2}}"#),

@@ -67,7 +67,9 @@ impl<'a> Context<'a> {
         match event {
             Event::Scalar(..) | Event::Alias(_) => {
                 let is_key = self.frames.last().is_some_and(|frame| frame.is_map && !frame.has_key && !frame.is_flow);
-                if is_key && is_empty && self.letter(&span.start) == Some(':') {
+                // A block scalar says of itself that it ends where it begins.
+                let is_plain = matches!(event, Event::Scalar(_, ScalarStyle::Plain, ..));
+                if is_key && is_empty && is_plain && self.letter(&span.start) == Some(':') {
                     return Err(structural(span.start.line(), KEY));
                 }
                 self.count();
