@@ -45,5 +45,6 @@ fn etcd_options(urls: &[String], files: &EtcdFiles) -> anyhow::Result<EtcdOption
         certificate_authority: read(&files.etcd_cafile)?,
         certificate: read(&files.etcd_certfile)?,
         key: read(&files.etcd_keyfile)?,
+        ..EtcdOptions::default()
     })
 }

@@ -1,12 +1,12 @@
 //! Talking to etcd: the connection, the calls, what its errors mean.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::timeout;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
+use tonic::metadata::MetadataValue;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Status, Streaming};
 use tonic_prost::ProstCodec;
@@ -20,8 +20,6 @@ use super::wire::{
 use crate::contract::{Error, LeaseId, Result, Revision};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A call that takes longer has failed; whether a write was applied is then not known.
-const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A read is tried so many times when the connection breaks.
@@ -30,17 +28,12 @@ const READ_RETRY_AFTER: Duration = Duration::from_millis(100);
 
 pub(crate) struct Client {
     channel: Channel,
+    call_timeout: Duration,
     /// The newest revision that any answer has told.
     newest: AtomicU64,
     /// The newest compaction that this process knows of.
     compacted: AtomicU64,
-    /// Rung when `newest` grows.
-    pub newest_changed: Notify,
-    /// Whether etcd orders the progress that is asked for after the events before it.
-    ordered_progress: AtomicBool,
     size: AtomicI64,
-    #[cfg(test)]
-    trusted_anyway: AtomicBool,
 }
 
 impl Client {
@@ -52,41 +45,24 @@ impl Client {
         }
         let client = Client {
             channel: Channel::balance_list(endpoints.into_iter()),
+            call_timeout: options.call_timeout,
             newest: AtomicU64::new(0),
             compacted: AtomicU64::new(0),
-            newest_changed: Notify::new(),
-            ordered_progress: AtomicBool::new(false),
             size: AtomicI64::new(0),
-            #[cfg(test)]
-            trusted_anyway: AtomicBool::new(false),
         };
         client.refresh_status().await?;
         Ok(client)
     }
 
-    /// Asks for version and size. To be done after every connect: the other end may be another etcd.
+    /// Asks for the size. To be done after every connect: the other end may be another etcd.
     pub(crate) async fn refresh_status(&self) -> Result<()> {
         let status: StatusResponse = self.call("/etcdserverpb.Maintenance/Status", StatusRequest {}).await?;
         self.size.store(status.db_size, Ordering::Relaxed);
-        let ordered = has_ordered_progress(&status.version);
-        #[cfg(test)]
-        let ordered = ordered || self.trusted_anyway.load(Ordering::Relaxed);
-        self.ordered_progress.store(ordered, Ordering::Relaxed);
         Ok(())
     }
 
     pub(crate) fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed).max(0) as u64
-    }
-
-    pub(crate) fn has_ordered_progress(&self) -> bool {
-        self.ordered_progress.load(Ordering::Relaxed)
-    }
-
-    /// For tests with an etcd whose progress is not to be trusted under load.
-    #[cfg(test)]
-    pub(crate) fn trust_progress(&self) {
-        self.trusted_anyway.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn newest(&self) -> Revision {
@@ -160,7 +136,7 @@ impl Client {
             let response = grpc.streaming(tonic::Request::new(requests), path, codec).await?;
             response.into_inner().message().await
         };
-        let answer = timeout(CALL_TIMEOUT, renewing).await.map_err(|_| too_slow())?;
+        let answer = timeout(self.call_timeout, renewing).await.map_err(|_| too_slow())?;
         match answer.map_err(|status| self.error(status, 0))? {
             Some(response) if response.ttl > 0 => Ok(()),
             Some(_) => Err(Error::NoLease(id)),
@@ -177,18 +153,19 @@ impl Client {
             let mut grpc = self.grpc().await?;
             let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
             let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
-            grpc.streaming(tonic::Request::new(requests), path, codec).await
+            let mut request = tonic::Request::new(requests);
+            // A member that has lost the others would otherwise keep the stream open, and silent, for ever.
+            request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+            grpc.streaming(request, path, codec).await
         };
-        let opened = timeout(CALL_TIMEOUT, opening).await.map_err(|_| too_slow())?;
+        let opened = timeout(self.call_timeout, opening).await.map_err(|_| too_slow())?;
         Ok(opened.map_err(|status| self.error(status, 0))?.into_inner())
     }
 
     /// Notes how far the store has come.
     pub(crate) fn saw(&self, header: Option<&ResponseHeader>) -> Revision {
         let revision = header.map_or(0, |header| header.revision.max(0) as Revision);
-        if self.newest.fetch_max(revision, Ordering::AcqRel) < revision {
-            self.newest_changed.notify_one();
-        }
+        self.newest.fetch_max(revision, Ordering::AcqRel);
         revision
     }
 
@@ -214,7 +191,7 @@ impl Client {
             let codec = ProstCodec::<Request, Response>::default();
             grpc.unary(tonic::Request::new(request), PathAndQuery::from_static(path), codec).await
         };
-        let answer = timeout(CALL_TIMEOUT, calling).await;
+        let answer = timeout(self.call_timeout, calling).await;
         Ok(answer.map_err(|_| Status::deadline_exceeded("no answer in time"))??.into_inner())
     }
 
@@ -269,28 +246,9 @@ fn endpoint(address: &str, options: &EtcdOptions) -> Result<Endpoint> {
     endpoint.tls_config(tls).map_err(|error| bad(&error))
 }
 
-/// Before 3.4.31 and 3.5.13 progress that was asked for could overtake events.
-fn has_ordered_progress(version: &str) -> bool {
-    let mut numbers = version.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
-    let mut next = || numbers.next().unwrap_or(0);
-    match (next(), next(), next()) {
-        (3, 4, patch) => patch >= 31,
-        (3, 5, patch) => patch >= 13,
-        (major, minor, _) => (major, minor) > (3, 5),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn knows_which_progress_to_trust() {
-        let cases = [("3.4.23", false), ("3.4.31", true), ("3.5.12", false), ("3.5.13", true), ("3.6.0-rc.1", true)];
-        for (version, trusted) in [("3.3.99", false), ("4.0.0", true), ("", false)].into_iter().chain(cases) {
-            assert_eq!(has_ordered_progress(version), trusted, "{version}");
-        }
-    }
 
     #[test]
     fn addresses_name_their_scheme() {

@@ -11,12 +11,17 @@
 //!   told, though not longer than two seconds when the watch is behind.
 //! - A lease's keys are deleted in one revision, so several events can have the same; they come in one batch.
 //! - The past that a watch asks for is delivered after [`Store::watch`] has returned.
-//! - Progress: with etcd 3.4.31, 3.5.13 and newer a quiet watch hears of a revision soon after this process has. Older
-//!   ones get the order wrong when they are asked; there it comes with etcd's own notices, whose interval is etcd's
-//!   `--experimental-watch-progress-notify-interval`.
+//! - Progress: a watch follows all keys of the etcd, and tells its sink of those that have its prefix. So it reaches
+//!   every revision, whoever wrote it, with the event of that revision. See [`watch`] for why.
+//! - The past goes: every [`EtcdOptions::compaction_interval`] one of the processes that share the etcd compacts it, see
+//!   [`compact`].
+//! - A call that etcd does not answer fails with [`Error::Unavailable`] after [`EtcdOptions::call_timeout`].
 //! - The oldest revision in [`Error::Compacted`] is a lower bound when another process compacted.
 
 mod client;
+mod compact;
+#[cfg(test)]
+mod fault_tests;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -24,11 +29,13 @@ mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use self::client::Client;
+use self::compact::Compactor;
 use self::watch::Watches;
 use self::wire::{
     Compare, CompareResult, CompareTarget, DeleteRangeRequest, PutRequest, RangeRequest, Request, RequestOp, Response,
@@ -38,8 +45,12 @@ use crate::contract::{
     Change, Error, Expect, KeyValue, LeaseId, Range, RangeQuery, Result, Revision, Sink, Store, WatchHandle, Write,
 };
 
-/// Where etcd is, and how to be known to it.
-#[derive(Clone, Debug, Default)]
+/// What Kubernetes has, so that servers of both kinds keep the same past.
+const COMPACTION_INTERVAL: Duration = Duration::from_secs(5 * 60);
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where etcd is, how to be known to it, and how to treat it.
+#[derive(Clone, Debug)]
 pub struct EtcdOptions {
     /// `http://...` or `https://...`; any of them will do.
     pub endpoints: Vec<String>,
@@ -48,21 +59,40 @@ pub struct EtcdOptions {
     /// PEM: who we are, with `key`.
     pub certificate: Option<Vec<u8>>,
     pub key: Option<Vec<u8>>,
+    /// What is older than this is compacted away; up to twice as much is kept. Zero: we do not compact.
+    pub compaction_interval: Duration,
+    /// A call that takes longer has failed; whether a write was applied is then not known.
+    pub call_timeout: Duration,
+}
+
+impl Default for EtcdOptions {
+    fn default() -> Self {
+        EtcdOptions {
+            endpoints: Vec::new(),
+            certificate_authority: None,
+            certificate: None,
+            key: None,
+            compaction_interval: COMPACTION_INTERVAL,
+            call_timeout: CALL_TIMEOUT,
+        }
+    }
 }
 
 /// The store in an etcd.
 pub struct Etcd {
     client: Arc<Client>,
     watches: Watches,
+    compactor: Compactor,
     closed: AtomicBool,
 }
 
 impl Etcd {
-    /// Connects, and asks etcd for its version. Must be called on a tokio runtime, which will run the watches.
+    /// Connects. Must be called on a tokio runtime, which will run the watches and the compaction.
     pub async fn connect(options: &EtcdOptions) -> Result<Etcd> {
         let client = Arc::new(Client::connect(options).await?);
         let watches = Watches::start(client.clone());
-        Ok(Etcd { client, watches, closed: AtomicBool::new(false) })
+        let compactor = Compactor::start(client.clone(), options.compaction_interval);
+        Ok(Etcd { client, watches, compactor, closed: AtomicBool::new(false) })
     }
 
     async fn try_write(&self, write: Write) -> Result<Revision> {
@@ -202,6 +232,7 @@ impl Store for Etcd {
     fn shutdown(&self) -> BoxFuture<'_, ()> {
         async move {
             self.closed.store(true, Ordering::Release);
+            self.compactor.stop();
             self.watches.stop().await;
         }
         .boxed()
@@ -214,6 +245,7 @@ fn comparisons(key: &str, expect: Expect, deletes: bool) -> Vec<Compare> {
         target: CompareTarget::Mod.into(),
         key: key.as_bytes().to_vec(),
         mod_revision: Some(revision as i64),
+        version: None,
     };
     // To etcd an absent key has revision 0.
     match expect {

@@ -9,32 +9,32 @@ use super::*;
 use crate::contract::{Batch, Change};
 
 /// An etcd of our own; it ends with the test.
-struct Server {
-    child: Child,
-    client: String,
+pub(super) struct Server {
+    pub(super) child: Child,
+    pub(super) client: String,
     peer: String,
     directory: tempfile::TempDir,
 }
 
 impl Server {
     /// `None`: there is no etcd on this machine.
-    fn start() -> Option<Server> {
+    pub(super) fn start() -> Option<Server> {
         Server::start_with("100ms")
     }
 
-    fn start_with(progress_interval: &'static str) -> Option<Server> {
+    pub(super) fn start_with(progress_interval: &str) -> Option<Server> {
         let (client, peer) = (free_address(), free_address());
         let directory = tempfile::tempdir().unwrap();
         let child = command(&client, &peer, directory.path(), progress_interval)?.spawn().unwrap();
         Some(Server { child, client, peer, directory })
     }
 
-    async fn connect(&self) -> Etcd {
+    pub(super) async fn connect(&self) -> Etcd {
         let endpoints = vec![self.client.clone()];
         self.connect_with(&EtcdOptions { endpoints, ..EtcdOptions::default() }).await
     }
 
-    async fn connect_with(&self, options: &EtcdOptions) -> Etcd {
+    pub(super) async fn connect_with(&self, options: &EtcdOptions) -> Etcd {
         for _ in 0..200 {
             if let Ok(store) = Etcd::connect(options).await {
                 return store;
@@ -44,12 +44,12 @@ impl Server {
         panic!("etcd did not come up");
     }
 
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         let again = command(&self.client, &self.peer, self.directory.path(), "100ms");
         self.child = again.unwrap().spawn().unwrap();
     }
@@ -102,37 +102,6 @@ struct Count(Arc<parking_lot::Mutex<Vec<Revision>>>);
 impl Sink for Count {
     fn deliver(&mut self, batch: &Batch) {
         self.0.lock().extend(batch.events.iter().map(|event| event.current.mod_revision));
-    }
-
-    fn end(&mut self, why: Error) {
-        panic!("the watch ended: {why}");
-    }
-}
-
-/// Asked for, progress comes long before etcd's own notices.
-#[tokio::test]
-async fn asks_for_progress() {
-    let Some(server) = Server::start_with("10m") else {
-        return;
-    };
-    let store = server.connect().await;
-    store.client.trust_progress();
-    let (reached, mut progress) = tokio::sync::watch::channel(0);
-    let _watch = store.watch("/quiet/", None, Box::new(Reached(reached))).await.unwrap();
-    for round in 0..5 {
-        let change = Change::Put { value: "1".into(), lease: None, note: None };
-        let write = Write { key: format!("/busy/{round}").as_str().into(), expect: Expect::Absent, change };
-        let revision = store.write(write).await.unwrap();
-        let heard = progress.wait_for(|reached| *reached >= revision);
-        tokio::time::timeout(Duration::from_secs(10), heard).await.unwrap().unwrap();
-    }
-}
-
-struct Reached(tokio::sync::watch::Sender<Revision>);
-
-impl Sink for Reached {
-    fn deliver(&mut self, batch: &Batch) {
-        self.0.send_replace(batch.revision);
     }
 
     fn end(&mut self, why: Error) {
@@ -197,6 +166,7 @@ async fn speaks_tls() {
         certificate_authority: read("ca.pem"),
         certificate: read("leaf.pem"),
         key: read("leaf.key"),
+        ..EtcdOptions::default()
     };
     let server = Server { child, client, peer, directory };
     let store = server.connect_with(&options).await;

@@ -3,10 +3,12 @@
 //! Each watch remembers how far it has been told. When the stream breaks, a new one is opened, and each watch goes on
 //! from there; only when etcd has compacted that away does it end.
 //!
-//! Progress comes from etcd in two ways. Each watch asks for etcd's periodic notices, which are right with every
-//! version but rare (the interval is etcd's own setting). And when an answer has told of a revision that some watch
-//! has not reached, progress is asked for at once; that is done only with versions that do it right (see
-//! [`super`]).
+//! Progress: whoever reads waits until its watch has reached etcd's revision, and that may be one at which only a key
+//! of somebody else was written (the compactors' own, say). Versions before 3.4.31 and 3.5.13 answer the question how
+//! far a watch is without regard to the events that are still under way to it, a cluster may have members of several
+//! versions, and no read tells whether a key came and went meanwhile. But what one etcd watch delivers is in order. So
+//! each follows all keys, and drops here what has another prefix: every revision has an event, and its event is its
+//! progress. etcd is hardly ever shared with others who write much; if it is, their writes pass through this stream.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,18 +19,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tonic::Streaming;
 
 use super::client::Client;
-use super::wire::{
-    self, WatchCancelRequest, WatchCommand, WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse,
-};
+use super::wire::{self, WatchCancelRequest, WatchCommand, WatchCreateRequest, WatchRequest, WatchResponse};
 use super::{key_value, range_end, start_key};
 use crate::contract::{Batch, Error, Event, EventKind, KeyValue, Revision, Sink, WatchHandle};
 
-/// Progress is asked for at most this often.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(20);
+/// A stream on which nothing comes for so long, though etcd has told others of more, is given up for a new one; it may
+/// take twice as long until that is noticed.
+const SILENT_TIMEOUT: Duration = Duration::from_secs(30);
 const RECONNECT_AFTER: Duration = Duration::from_millis(200);
 /// A writer waits at most so long for the watches of its own process.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -64,8 +65,6 @@ struct Watch {
     id: i64,
     progress: Arc<Progress>,
     sink: Box<dyn Sink>,
-    /// Whether the present stream knows it.
-    created: bool,
 }
 
 /// What a [`WatchHandle`] holds.
@@ -112,7 +111,7 @@ impl Watches {
         });
         self.registry.progress.lock().insert(id, progress.clone());
         // If the task is gone, the store is shutting down.
-        let _ = self.commands.send(Command::Add(Watch { id, progress: progress.clone(), sink, created: false }));
+        let _ = self.commands.send(Command::Add(Watch { id, progress: progress.clone(), sink }));
         let (registry, commands) = (self.registry.clone(), self.commands.clone());
         WatchHandle::new(Cancel { id, progress, registry, commands })
     }
@@ -180,36 +179,60 @@ impl Driver {
                 StreamEnd::Stopped => return,
                 StreamEnd::Broken(why) => {
                     tracing::warn!(why, "the watches' stream from etcd broke, opening a new one");
-                    sleep(RECONNECT_AFTER).await;
+                    if self.obey_until(sleep(RECONNECT_AFTER), None).await.is_none() {
+                        return;
+                    }
                 }
             }
         }
     }
 
     async fn run_stream(&mut self) -> StreamEnd {
+        // Holds a creation and a cancellation per watch, and no more.
         let (requests, receiver) = futures::channel::mpsc::unbounded();
         for watch in self.watches.values_mut() {
-            watch.created = false;
             send(&requests, WatchCommand::Create(watch.create_request()));
         }
-        if let Err(error) = self.client.refresh_status().await {
-            return StreamEnd::Broken(error.to_string());
+        let client = self.client.clone();
+        let opening = async move {
+            client.refresh_status().await?;
+            client.watch(receiver).await
+        };
+        match self.obey_until(opening, Some(&requests)).await {
+            None => StreamEnd::Stopped,
+            Some(Ok(stream)) => self.follow(stream, &requests).await,
+            Some(Err(error)) => StreamEnd::Broken(error.to_string()),
         }
-        match self.client.watch(receiver).await {
-            Ok(stream) => self.follow(stream, &requests).await,
-            Err(error) => StreamEnd::Broken(error.to_string()),
+    }
+
+    /// Whoever adds or ends a watch, or stops us, never waits for etcd. `None`: this is the end.
+    async fn obey_until<T>(&mut self, future: impl Future<Output = T>, requests: Option<&Requests>) -> Option<T> {
+        tokio::pin!(future);
+        loop {
+            tokio::select! {
+                done = &mut future => return Some(done),
+                command = self.commands.recv() => {
+                    if self.obey(command?, requests) {
+                        return None;
+                    }
+                }
+            }
         }
     }
 
     async fn follow(&mut self, mut stream: Streaming<WatchResponse>, requests: &Requests) -> StreamEnd {
-        let client = self.client.clone();
-        let mut ask_again = Instant::now();
-        let mut asking = false;
+        let mut checks = interval(SILENT_TIMEOUT);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // What etcd had reached at the last check, unless the stream was heard since.
+        let mut expected = None;
         loop {
             tokio::select! {
                 biased;
                 message = stream.message() => match message {
-                    Ok(Some(response)) => self.take(response, requests),
+                    Ok(Some(response)) => {
+                        expected = None;
+                        self.take(response, requests);
+                    }
                     Ok(None) => return StreamEnd::Broken("etcd closed it".to_owned()),
                     Err(status) => return StreamEnd::Broken(status.to_string()),
                 },
@@ -221,21 +244,18 @@ impl Driver {
                     }
                     None => return StreamEnd::Stopped,
                 },
-                () = client.newest_changed.notified(), if !asking => asking = client.has_ordered_progress(),
-                () = sleep_until(ask_again), if asking => {
-                    asking = self.is_any_behind();
-                    if asking {
-                        send(requests, WatchCommand::Progress(WatchProgressRequest {}));
-                        ask_again = Instant::now() + PROGRESS_INTERVAL;
+                _ = checks.tick() => {
+                    if expected.is_some_and(|expected| self.is_any_behind(expected)) {
+                        return StreamEnd::Broken("it is silent, though etcd has moved on".to_owned());
                     }
+                    expected = Some(self.client.newest());
                 }
             }
         }
     }
 
-    fn is_any_behind(&self) -> bool {
-        let newest = self.client.newest();
-        self.watches.values().any(|watch| watch.delivered() < newest)
+    fn is_any_behind(&self, revision: Revision) -> bool {
+        self.watches.values().any(|watch| watch.delivered() < revision)
     }
 
     /// Returns whether this is the end.
@@ -272,21 +292,16 @@ impl Driver {
         if response.canceled {
             self.end(response);
         } else if response.created {
-            if let Some(watch) = self.watches.get_mut(&response.watch_id) {
-                watch.created = true;
-            } else {
+            if !self.watches.contains_key(&response.watch_id) {
                 send(requests, WatchCommand::Cancel(WatchCancelRequest { watch_id: response.watch_id }));
             }
-        } else if !response.events.is_empty() {
-            if let Some(watch) = self.watches.get_mut(&response.watch_id) {
+        } else if let Some(watch) = self.watches.get_mut(&response.watch_id) {
+            if response.events.is_empty() {
+                // etcd's own notice to this one watch, which it sends when all events before are under way.
+                watch.progress_to(revision);
+            } else {
                 watch.deliver(response.events);
             }
-        } else if response.watch_id == -1 {
-            for watch in self.watches.values_mut().filter(|watch| watch.created) {
-                watch.progress_to(revision);
-            }
-        } else if let Some(watch) = self.watches.get_mut(&response.watch_id) {
-            watch.progress_to(revision);
         }
         self.registry.delivered.notify_waiters();
     }
@@ -316,11 +331,14 @@ impl Watch {
         self.progress.delivered.load(Ordering::Acquire)
     }
 
+    /// All keys, see the [module](self). From the last revision that was delivered, not from the one after it: when
+    /// etcd was compacted there, a deletion at that revision is gone, and before 3.4.34 and 3.5.16 a watch that
+    /// begins at it is not told. Asked for the one before, etcd says that the watch comes too late.
     fn create_request(&self) -> WatchCreateRequest {
         WatchCreateRequest {
-            key: start_key(&self.progress.prefix),
-            range_end: range_end(&crate::contract::prefix_end(&self.progress.prefix)),
-            start_revision: self.delivered() as i64 + 1,
+            key: start_key(""),
+            range_end: range_end(""),
+            start_revision: self.delivered().max(1) as i64,
             progress_notify: true,
             prev_kv: true,
             watch_id: self.id,
@@ -328,15 +346,19 @@ impl Watch {
     }
 
     /// Events of one revision come in one answer, as no fragments are asked for. The answer's own revision may be
-    /// ahead of what it holds when a watch catches up, so what counts is that of the last event.
+    /// ahead of what it holds when a watch catches up, so what counts is that of the last event, whosever it is.
     fn deliver(&mut self, events: Vec<wire::Event>) {
         let after = self.delivered();
-        let events: Vec<_> =
-            events.into_iter().filter_map(event).filter(|event| event.current.mod_revision > after).collect();
-        if let Some(last) = events.last() {
-            let revision = last.current.mod_revision;
-            self.tell(&Batch { events: events.into(), revision });
+        let revision = |event: &wire::Event| event.kv.as_ref().map_or(0, |kv| kv.mod_revision.max(0) as Revision);
+        let last = events.last().map_or(0, revision);
+        if last <= after {
+            return;
         }
+        let prefix = self.progress.prefix.as_bytes();
+        let concerns = |event: &wire::Event| event.kv.as_ref().is_some_and(|kv| kv.key.starts_with(prefix));
+        let events = events.into_iter().filter(|event| revision(event) > after && concerns(event));
+        let events: Arc<[Event]> = events.filter_map(event).collect();
+        self.tell(&Batch { events, revision: last });
     }
 
     fn progress_to(&mut self, revision: Revision) {

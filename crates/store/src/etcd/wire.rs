@@ -19,6 +19,9 @@ pub(crate) struct KeyValue {
     pub create_revision: i64,
     #[prost(int64, tag = "3")]
     pub mod_revision: i64,
+    /// How often it was written since it was created.
+    #[prost(int64, tag = "4")]
+    pub version: i64,
     #[prost(bytes = "vec", tag = "5")]
     pub value: Vec<u8>,
     #[prost(int64, tag = "6")]
@@ -118,7 +121,9 @@ pub(crate) struct Compare {
     pub target: i32,
     #[prost(bytes = "vec", tag = "3")]
     pub key: Vec<u8>,
-    /// Optional, so that a comparison with 0 is sent: it is one of a `oneof`.
+    /// These are optional, so that a comparison with 0 is sent: they are of a `oneof`.
+    #[prost(int64, optional, tag = "4")]
+    pub version: Option<i64>,
     #[prost(int64, optional, tag = "6")]
     pub mod_revision: Option<i64>,
 }
@@ -186,15 +191,13 @@ pub(crate) struct StatusRequest {}
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatusResponse {
-    #[prost(string, tag = "2")]
-    pub version: String,
     #[prost(int64, tag = "3")]
     pub db_size: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WatchRequest {
-    #[prost(oneof = "WatchCommand", tags = "1, 2, 3")]
+    #[prost(oneof = "WatchCommand", tags = "1, 2")]
     pub command: Option<WatchCommand>,
 }
 
@@ -204,8 +207,6 @@ pub(crate) enum WatchCommand {
     Create(WatchCreateRequest),
     #[prost(message, tag = "2")]
     Cancel(WatchCancelRequest),
-    #[prost(message, tag = "3")]
-    Progress(WatchProgressRequest),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -229,9 +230,6 @@ pub(crate) struct WatchCancelRequest {
     #[prost(int64, tag = "1")]
     pub watch_id: i64,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct WatchProgressRequest {}
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WatchResponse {
