@@ -1,7 +1,8 @@
 //! Backups: all keys as of one revision in one file with checksums, and the way back.
 //!
 //! The file is laid out as a snapshot is, see [the module](super). It is written under a temporary name and renamed
-//! when it is durable, so a file that has the name is whole.
+//! when it is durable, so a file that has the name is whole. Only its owner can read it. What had the name before is
+//! replaced; if that was a symbolic link, what it leads to stays as it is.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,11 +11,12 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use super::disk::{Disk, RealDisk};
+use super::disk::{Disk, DiskFile, RealDisk};
 use super::format::FileKind;
 use super::lock::{DirectoryLock, is_unused};
 use super::log::Log;
-use super::recover::{RESTORING, Recovered, TEMPORARY, read_complete, recover};
+use super::private;
+use super::recover::{RESTORING, Recovered, TEMPORARY, is_ours, read_complete, recover};
 use super::snapshot::FrameWriter;
 use super::{OpenOptions, io_error, snapshot_name};
 use crate::contract::{Error, KeyValue, LeaseId, RangeQuery, Result, Revision, Store};
@@ -27,6 +29,8 @@ pub const RESTORED_LEASE_TTL_SECONDS: u64 = 3600;
 
 /// Keys that are read at a time.
 const PAGE_ITEMS: usize = 1000;
+/// So many temporary files may lie about in a directory; with more, no backup is written there.
+const TEMPORARY_NAMES_MAX: usize = 100;
 /// Pages that wait for the disk; then reading waits.
 const PAGES_MAX: usize = 4;
 
@@ -92,7 +96,7 @@ fn restore_directory(file: &Path, directory: &Path) -> Result<Revision> {
     let mut recovered = read_backup(file)?;
     recovered.revision += RESTORE_REVISION_JUMP;
     let failed = |error| io_error(&directory.display().to_string(), error);
-    std::fs::create_dir_all(directory).map_err(failed)?;
+    private::own_directory(directory, is_ours).map_err(failed)?;
     let _lock = DirectoryLock::acquire(directory, &format!("{}, restoring a backup", OpenOptions::default().holder))?;
     if !is_unused(directory).map_err(failed)? {
         return Err(Error::Unavailable(format!(
@@ -185,8 +189,9 @@ impl Target {
         fill: impl FnOnce(&mut FrameWriter) -> io::Result<()>,
     ) -> Result<()> {
         let disk = RealDisk::new(&self.directory);
-        let temporary = format!("{}{TEMPORARY}", self.name);
-        let written = FrameWriter::create(&disk, &temporary, FileKind::Backup, 0, revision, last_lease)
+        let failed = |error| io_error(&self.directory.join(&self.name).display().to_string(), error);
+        let (file, temporary) = self.create_temporary().map_err(failed)?;
+        let written = FrameWriter::begin(file, FileKind::Backup, 0, revision, last_lease)
             .and_then(|mut writer| {
                 fill(&mut writer)?;
                 writer.finish()
@@ -198,8 +203,24 @@ impl Target {
         written.map_err(|error| {
             // A half of a backup is of no use to anybody.
             let _ = disk.remove(&temporary);
-            io_error(&self.directory.join(&self.name).display().to_string(), error)
+            failed(error)
         })
+    }
+
+    /// A new file beside the target. The directory may be one that others write to: whatever they have put there is
+    /// neither opened nor removed.
+    fn create_temporary(&self) -> io::Result<(Box<dyn DiskFile>, String)> {
+        let mut attempt = 0;
+        loop {
+            let name = format!(".rkube-backup-{}-{attempt}{TEMPORARY}", std::process::id());
+            match private::create_file(&self.directory.join(&name)) {
+                Ok(file) => return Ok((Box::new(file), name)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < TEMPORARY_NAMES_MAX => {
+                    attempt += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 

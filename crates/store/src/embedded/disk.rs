@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
+use super::private;
+
 /// One directory.
 pub(crate) trait Disk: Send + Sync + 'static {
     /// The files with their lengths.
@@ -29,7 +31,7 @@ pub(crate) trait DiskFile: Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// A directory of the operating system.
+/// A directory of the operating system. Its files are for their owner only.
 pub(crate) struct RealDisk {
     directory: PathBuf,
 }
@@ -66,7 +68,7 @@ impl Disk for RealDisk {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        Ok(Box::new(fs::OpenOptions::new().append(true).create_new(true).open(path)?))
+        Ok(Box::new(private::create_file(&path)?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

@@ -4,9 +4,10 @@ use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
+use super::private;
 use crate::contract::{Error, Result};
 
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 
 /// Holds a directory until it is dropped, or its process ends in whatever way.
 pub(crate) struct DirectoryLock {
@@ -18,8 +19,7 @@ impl DirectoryLock {
     pub(crate) fn acquire(directory: &Path, holder: &str) -> Result<Self> {
         let path = directory.join(LOCK);
         let unavailable = |error: std::io::Error| Error::Unavailable(format!("{}: {error}", path.display()));
-        let options = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = options.map_err(unavailable)?;
+        let mut file = private::open_file(&path).map_err(unavailable)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

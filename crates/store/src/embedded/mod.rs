@@ -88,6 +88,7 @@ mod disk;
 mod format;
 mod lock;
 mod log;
+mod private;
 mod recover;
 #[cfg(test)]
 mod simulated_disk;
@@ -308,7 +309,7 @@ impl Store for Embedded {
 
 fn open_directory(directory: &PathBuf, options: OpenOptions) -> Result<Embedded> {
     let path = directory.display();
-    std::fs::create_dir_all(directory).map_err(|error| io_error(&path.to_string(), error))?;
+    private::own_directory(directory, recover::is_ours).map_err(|error| io_error(&path.to_string(), error))?;
     let lock = DirectoryLock::acquire(directory, &options.holder)?;
     let disk = Arc::new(RealDisk::new(directory));
     Embedded::open_on(disk, Some(lock), &options).map_err(|error| match error {

@@ -9,6 +9,7 @@ use std::io::Read;
 
 use super::disk::Disk;
 use super::format::{FileKind, Frame, FrameReader, HEADER_LENGTH, Header, Record, corrupt, decode_payload, find_frame};
+use super::lock::LOCK;
 use super::log::LastFrame;
 use super::{io_error, log_name, snapshot_name};
 use crate::contract::{Error, LeaseId, Result, Revision};
@@ -283,6 +284,12 @@ impl Files {
         files.logs.sort_unstable();
         Ok(files)
     }
+}
+
+/// Whether a file of a store's directory is the store's.
+pub(crate) fn is_ours(name: &str) -> bool {
+    let is_numbered = number_of(name, "snapshot-").or_else(|| number_of(name, "log-")).is_some();
+    is_numbered || name.ends_with(TEMPORARY) || [LOCK, RESTORING].contains(&name)
 }
 
 fn number_of(name: &str, prefix: &str) -> Option<u64> {

@@ -103,7 +103,17 @@ impl FrameWriter {
         revision: Revision,
         last_lease: LeaseId,
     ) -> io::Result<Self> {
-        let mut file = disk.create(name)?;
+        Self::begin(disk.create(name)?, kind, number, revision, last_lease)
+    }
+
+    /// `file` is new and empty.
+    pub(crate) fn begin(
+        mut file: Box<dyn DiskFile>,
+        kind: FileKind,
+        number: u64,
+        revision: Revision,
+        last_lease: LeaseId,
+    ) -> io::Result<Self> {
         file.append(&Header { kind, number, revision, last_lease, previous_length: 0 }.encode())?;
         Ok(FrameWriter { file, buffer: FrameBuffer::new(), number, length: HEADER_LENGTH, synced: 0, items: 0 })
     }
