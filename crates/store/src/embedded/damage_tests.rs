@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::crash_tests::{open, put, value_at, value_of};
 use super::disk::Disk;
 use super::simulated_disk::{Seed, SimulatedDisk};
@@ -87,4 +89,107 @@ async fn half_a_restore_is_refused() {
             }
         }
     }
+}
+
+/// A directory with a snapshot and several logs, and what it holds.
+async fn rich_directory() -> (SimulatedDisk, Vec<(String, Bytes)>) {
+    let disk = SimulatedDisk::new();
+    for life in 0..4 {
+        let store = open(&disk).unwrap();
+        for number in 0..20 {
+            put(&store, &format!("key{}", number % 9), &format!("{life} {number} ").repeat(60)).await.unwrap();
+        }
+        store.shutdown().await;
+    }
+    let store = open(&disk).unwrap();
+    put(&store, "last", "1").await.unwrap();
+    let all = content(&store).await;
+    drop(store);
+    (disk, all)
+}
+
+async fn content(store: &Embedded) -> Vec<(String, Bytes)> {
+    let all = store.range(RangeQuery::default()).await.unwrap();
+    all.items.into_iter().map(|item| (item.key.to_string(), item.value)).collect()
+}
+
+fn without(disk: &SimulatedDisk, names: &[&str]) -> SimulatedDisk {
+    let copy = disk.after_crash(&mut Seed(0));
+    names.iter().for_each(|name| copy.remove(name).unwrap());
+    copy
+}
+
+#[tokio::test]
+async fn a_missing_file_is_missed() {
+    let (disk, all) = rich_directory().await;
+    let names = disk.names();
+    let logs: Vec<_> = names.iter().filter(|name| name.starts_with("log-")).collect();
+    assert!(logs.len() > 1 && names.iter().any(|name| name.starts_with("snapshot-")), "{names:?}");
+    assert_eq!(content(&open(&without(&disk, &[])).unwrap()).await, all);
+    let newest = logs.last().unwrap().as_str();
+    let mut losses: Vec<Vec<&str>> = names.iter().map(|name| vec![name.as_str()]).collect();
+    losses.push(vec![newest, newest::NEWEST]);
+    losses.push(names.iter().map(String::as_str).filter(|name| *name != newest::NEWEST).collect());
+    for lost in losses {
+        let Err(Error::Corrupt(what)) = open(&without(&disk, &lost)) else {
+            panic!("nobody missed {lost:?}");
+        };
+        assert!(what.contains("missing") && what.contains("backup"), "{what}");
+    }
+    // The way out for who knows better: what the message says.
+    let repaired = without(&disk, &[newest::NEWEST]);
+    let what = open(&repaired).err().unwrap().to_string();
+    assert!(what.contains(&format!("if {newest} is the newest, write that name into it")), "{what}");
+    let mut file = repaired.create(newest::NEWEST).unwrap();
+    file.append(newest.as_bytes()).unwrap();
+    assert_eq!(content(&open(&repaired).unwrap()).await, all);
+    for text in ["", "log-", "log-x", "nonsense", "log-00000000000000ff", "log-0000000000000001", "\u{fffd}"] {
+        let damaged = without(&disk, &[]);
+        damaged.damage(newest::NEWEST, |bytes| *bytes = text.as_bytes().to_vec());
+        assert!(matches!(open(&damaged), Err(Error::Corrupt(_))), "{text:?}");
+    }
+}
+
+/// A log that nothing was written to holds nothing that could be missed.
+#[tokio::test]
+async fn an_unused_log_may_go() {
+    let (disk, all) = rich_directory().await;
+    drop(open(&disk).unwrap());
+    let unused = disk.names().into_iter().rfind(|name| name.starts_with("log-")).unwrap();
+    assert_eq!(content(&open(&without(&disk, &[&unused])).unwrap()).await, all);
+}
+
+/// Directories of format 1 have no `newest`; they get one with the first write.
+#[tokio::test]
+async fn goes_on_with_format_1() {
+    let disk = SimulatedDisk::new();
+    let mut file = disk.create(&log_name(1)).unwrap();
+    let mut header =
+        format::Header { kind: format::FileKind::Log, number: 1, revision: 1, last_lease: 0, previous_length: 0 }
+            .encode();
+    header[8..12].copy_from_slice(&1_u32.to_le_bytes());
+    let checksum = crc32fast::hash(&header[..44]).to_le_bytes();
+    header[44..].copy_from_slice(&checksum);
+    let mut length = header.len() as u64;
+    file.append(&header).unwrap();
+    for number in 2..5 {
+        let mut frame = format::FrameBuffer::new();
+        let value = number.to_string().into();
+        frame.item("a", &crate::memory::state::Item { value, create_revision: 2, mod_revision: number, lease: None });
+        let bytes = frame.finish(format::Origin::Begun, 1, length);
+        file.append(bytes).unwrap();
+        length += bytes.len() as u64;
+    }
+    file.sync().unwrap();
+    disk.sync_directory().unwrap();
+    for _ in 0..2 {
+        let store = open(&disk).unwrap();
+        assert_eq!((value_at(&store, "a").await.unwrap(), store.revision().await.unwrap()), ("4".into(), 4));
+        drop(store);
+        assert!(!disk.names().contains(&newest::NEWEST.to_owned()));
+    }
+    put(&open(&disk).unwrap(), "a", "5").await.unwrap();
+    let newest = disk.names().into_iter().rfind(|name| name.starts_with("log-")).unwrap();
+    assert!(matches!(open(&without(&disk, &[&newest])), Err(Error::Corrupt(_))));
+    assert_eq!(value_at(&open(&disk).unwrap(), "a").await.unwrap(), "5");
 }

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use crate::contract::{Error, LeaseId, Revision};
 use crate::memory::state::{Item, Op};
 
-/// The newest layout that this code reads, and the one that it writes.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// The newest layout that this code reads.
+pub(crate) const FORMAT_VERSION: u32 = 2;
 pub(crate) const HEADER_LENGTH: u64 = 48;
 pub(crate) const FRAME_HEADER_LENGTH: usize = 12;
-const FRAME_MARKER: [u8; 4] = *b"rkF\x01";
+const FRAME_MARKER: [u8; 3] = *b"rkF";
 
 const TAG_PUT: u8 = 1;
 const TAG_DELETE: u8 = 2;
@@ -35,6 +35,23 @@ impl FileKind {
             FileKind::Backup => b"rkubebak",
         }
     }
+
+    /// The layout that is written: the oldest one that says it all, so that older programs can read it.
+    fn version(self) -> u32 {
+        match self {
+            FileKind::Log => 2,
+            FileKind::Snapshot | FileKind::Backup => 1,
+        }
+    }
+}
+
+/// How a frame got into its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// As part of a file's beginning, or of a file that is written in one go. Before version 2: in any way.
+    Begun = 1,
+    /// It was appended to a log that had been named the newest.
+    Appended = 2,
 }
 
 /// How every file begins.
@@ -55,7 +72,7 @@ impl Header {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_LENGTH as usize);
         bytes.extend_from_slice(self.kind.magic());
-        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.kind.version().to_le_bytes());
         bytes.extend_from_slice(&self.number.to_le_bytes());
         bytes.extend_from_slice(&self.revision.to_le_bytes());
         bytes.extend_from_slice(&self.last_lease.to_le_bytes());
@@ -159,10 +176,11 @@ impl FrameBuffer {
     }
 
     /// The frame as it stands in file `number` at `offset`.
-    pub(crate) fn finish(&mut self, number: u64, offset: u64) -> &[u8] {
+    pub(crate) fn finish(&mut self, origin: Origin, number: u64, offset: u64) -> &[u8] {
         let length = (self.bytes.len() - FRAME_HEADER_LENGTH) as u32;
-        let checksum = frame_checksum(number, offset, &self.bytes[FRAME_HEADER_LENGTH..]);
-        self.bytes[0..4].copy_from_slice(&FRAME_MARKER);
+        let checksum = frame_checksum(origin, number, offset, &self.bytes[FRAME_HEADER_LENGTH..]);
+        self.bytes[0..3].copy_from_slice(&FRAME_MARKER);
+        self.bytes[3] = origin as u8;
         self.bytes[4..8].copy_from_slice(&length.to_le_bytes());
         self.bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
         &self.bytes
@@ -233,7 +251,7 @@ pub(crate) struct FrameReader<R> {
 }
 
 pub(crate) enum Frame<'a> {
-    Good(&'a [u8]),
+    Good(Origin, &'a [u8]),
     /// At the end.
     None,
     /// Here stands something else.
@@ -262,18 +280,18 @@ impl<R: Read> FrameReader<R> {
         }
         let mut head = [0; FRAME_HEADER_LENGTH];
         self.source.read_exact(&mut head)?;
-        let Some((length, checksum)) =
-            frame_head(&head).filter(|(length, _)| u64::from(*length) <= left - FRAME_HEADER_LENGTH as u64)
+        let Some((origin, length, checksum)) =
+            frame_head(&head).filter(|(_, length, _)| u64::from(*length) <= left - FRAME_HEADER_LENGTH as u64)
         else {
             return Ok(Frame::Bad);
         };
         self.payload.resize(length as usize, 0);
         self.source.read_exact(&mut self.payload)?;
-        if frame_checksum(self.number, self.offset, &self.payload) != checksum {
+        if frame_checksum(origin, self.number, self.offset, &self.payload) != checksum {
             return Ok(Frame::Bad);
         }
         self.offset += FRAME_HEADER_LENGTH as u64 + u64::from(length);
-        Ok(Frame::Good(&self.payload))
+        Ok(Frame::Good(origin, &self.payload))
     }
 }
 
@@ -281,10 +299,10 @@ impl<R: Read> FrameReader<R> {
 pub(crate) fn find_frame(bytes: &[u8], number: u64, offset: u64) -> Option<u64> {
     (0..bytes.len().saturating_sub(FRAME_HEADER_LENGTH)).find_map(|start| {
         let (head, rest) = bytes[start..].split_at(FRAME_HEADER_LENGTH);
-        let (length, checksum) = frame_head(head.try_into().ok()?)?;
+        let (origin, length, checksum) = frame_head(head.try_into().ok()?)?;
         let payload = rest.get(..length as usize)?;
         let here = offset + start as u64;
-        (frame_checksum(number, here, payload) == checksum).then_some(here)
+        (frame_checksum(origin, number, here, payload) == checksum).then_some(here)
     })
 }
 
@@ -293,15 +311,23 @@ pub(crate) fn corrupt(name: &str, what: &str) -> Error {
     Error::Corrupt(format!("{name}: {what}"))
 }
 
-fn frame_head(head: &[u8; FRAME_HEADER_LENGTH]) -> Option<(u32, u32)> {
+fn frame_head(head: &[u8; FRAME_HEADER_LENGTH]) -> Option<(Origin, u32, u32)> {
     let mut fields = Fields(head);
-    (fields.take(4)? == FRAME_MARKER).then_some(())?;
-    Some((fields.u32()?, fields.u32()?))
+    (fields.take(3)? == FRAME_MARKER).then_some(())?;
+    let origin = match fields.take(1)? {
+        [1] => Origin::Begun,
+        [2] => Origin::Appended,
+        _ => return None,
+    };
+    Some((origin, fields.u32()?, fields.u32()?))
 }
 
 /// Bound to the frame's place, so that a copy of it elsewhere (inside a value, say) is not taken for a frame.
-fn frame_checksum(number: u64, offset: u64, payload: &[u8]) -> u32 {
+fn frame_checksum(origin: Origin, number: u64, offset: u64, payload: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
+    if origin == Origin::Appended {
+        hasher.update(&[origin as u8]);
+    }
     hasher.update(&number.to_le_bytes());
     hasher.update(&offset.to_le_bytes());
     hasher.update(&(payload.len() as u32).to_le_bytes());
@@ -341,7 +367,7 @@ mod tests {
         let end = HEADER_LENGTH + bytes.len() as u64;
         let mut frames = FrameReader::new(bytes, number, end);
         let mut payloads = Vec::new();
-        while let Ok(Frame::Good(payload)) = frames.next() {
+        while let Ok(Frame::Good(_, payload)) = frames.next() {
             payloads.push(payload.to_vec());
         }
         payloads
@@ -370,7 +396,7 @@ mod tests {
             buffer.op(&Op::Grant { id: 7, ttl_seconds: revision });
             buffer.op(&Op::Revoke { id: -7 });
             buffer.end(3);
-            let frame = buffer.finish(5, HEADER_LENGTH).to_vec();
+            let frame = buffer.finish(Origin::Appended, 5, HEADER_LENGTH).to_vec();
             let payloads = read(&frame, 5);
             prop_assert!(read(&frame, 6).is_empty(), "of another file");
             let mut told = Vec::new();
@@ -394,7 +420,7 @@ mod tests {
         fn a_flipped_bit_is_noticed(bit in 0_usize..800, value in prop::collection::vec(any::<u8>(), 80..81)) {
             let mut buffer = FrameBuffer::new();
             buffer.item("key", &Item { value: value.into(), create_revision: 1, mod_revision: 2, lease: None });
-            let mut frame = buffer.finish(5, HEADER_LENGTH).to_vec();
+            let mut frame = buffer.finish(Origin::Appended, 5, HEADER_LENGTH).to_vec();
             frame[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(read(&frame, 5).is_empty());
         }

@@ -13,9 +13,10 @@ use std::io;
 use std::sync::Arc;
 
 use super::disk::{Disk, DiskFile};
-use super::format::{FileKind, FrameBuffer, HEADER_LENGTH, Header};
+use super::format::{FileKind, FrameBuffer, HEADER_LENGTH, Header, Origin};
 use super::log_name;
-use super::recover::TEMPORARY;
+use super::newest::name_newest;
+use super::recover::{LastLog, TEMPORARY};
 use crate::contract::{LeaseId, Revision};
 
 pub(crate) struct Log {
@@ -25,6 +26,8 @@ pub(crate) struct Log {
     number: u64,
     length: u64,
     previous_length: u64,
+    /// The log that was last named the newest. Nothing is appended to another.
+    named: u64,
     /// The last frame of a log that was read back.
     carried: Option<LastFrame>,
 }
@@ -40,18 +43,13 @@ impl Log {
     pub(crate) fn create(disk: Arc<dyn Disk>, revision: Revision, last_lease: LeaseId) -> io::Result<Log> {
         let header = Header { kind: FileKind::Log, number: 1, revision, last_lease, previous_length: 0 };
         let (file, length) = begin_file(&*disk, &header, None)?;
-        Ok(Log { disk, file: Some(file), number: 1, length, previous_length: 0, carried: None })
+        Ok(Log { disk, file: Some(file), number: 1, length, previous_length: 0, named: 0, carried: None })
     }
 
-    /// A log that was read back; `length` bytes of it are good. It must be rotated before anything is appended.
-    pub(crate) fn resume(
-        disk: Arc<dyn Disk>,
-        number: u64,
-        length: u64,
-        previous_length: u64,
-        carried: Option<LastFrame>,
-    ) -> Log {
-        Log { disk, file: None, number, length, previous_length, carried }
+    /// A log that was read back. It must be rotated before anything is appended.
+    pub(crate) fn resume(disk: Arc<dyn Disk>, last: LastLog) -> Log {
+        let LastLog { number, length, previous_length, last_frame, named } = last;
+        Log { disk, file: None, number, length, previous_length, named, carried: last_frame }
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -73,7 +71,11 @@ impl Log {
         let Some(file) = self.file.as_mut() else {
             return Err(io::Error::other("the log failed before, and no new one could be begun"));
         };
-        let bytes = frame.finish(self.number, self.length);
+        if self.named != self.number {
+            name_newest(&*self.disk, self.number)?;
+            self.named = self.number;
+        }
+        let bytes = frame.finish(Origin::Appended, self.number, self.length);
         if let Err(error) = file.append(bytes) {
             if file.truncate(self.length).is_err() {
                 self.file = None;
@@ -134,7 +136,7 @@ fn begin_file(disk: &dyn Disk, header: &Header, carried: Option<&LastFrame>) -> 
     let mut length = HEADER_LENGTH;
     if let Some(frame) = carried {
         let mut copy = FrameBuffer::with_payload(&frame.payload);
-        let bytes = copy.finish(header.number, length);
+        let bytes = copy.finish(Origin::Begun, header.number, length);
         file.append(bytes)?;
         length += bytes.len() as u64;
     }

@@ -40,14 +40,15 @@
 //! A directory holds `lock` (who has it open), `log-N` and `snapshot-N` with `N` as 16 hexadecimal digits, and
 //! `*.tmp` for what is being written. Snapshot `N` stands for all logs before `N`; the logs from `N` on, without a
 //! gap, are replayed over it. Without a snapshot the logs begin at 1. A file `restoring` means that a restore did
-//! not finish. Numbers are little-endian.
+//! not finish. `newest` is a line of text: the name of the newest log that was written to (until the first write there
+//! is none), without which a log that is missing at the end would not be missed. Numbers are little-endian.
 //!
 //! Every file begins with a header of 48 bytes:
 //!
 //! | bytes | what |
 //! | --- | --- |
 //! | 0–7 | `rkubelog`, `rkubesnp` or `rkubebak` (a backup) |
-//! | 8–11 | version of the format, now 1 |
+//! | 8–11 | version of the format: of logs 2 (1 if an older program wrote it), of the others 1 |
 //! | 12–19 | the file's number, as in its name |
 //! | 20–27 | the revision when it was begun |
 //! | 28–35 | the highest lease id given by then |
@@ -58,9 +59,9 @@
 //!
 //! | bytes | what |
 //! | --- | --- |
-//! | 0–3 | `rkF` and the byte 1 |
+//! | 0–3 | `rkF` and the byte 2 if it was appended to a log that `newest` named, otherwise 1 (in version 1: always) |
 //! | 4–7 | length of the payload |
-//! | 8–11 | CRC-32 of the file's number (8 bytes), the frame's offset (8), the length (4) and the payload |
+//! | 8–11 | CRC-32 of byte 3 if it is 2, the file's number (8 bytes), the frame's offset (8), the length (4) and the payload |
 //! | 12– | the payload: records, one after the other |
 //!
 //! | record | bytes |
@@ -76,7 +77,7 @@
 //!
 //! A frame at the end of the newest log that is cut short or fails its checksum was being written when the power
 //! went, and does not count. The same anywhere else, or with a good frame behind it, is damage, and refused
-//! ([`Error::Corrupt`]). A last frame that was good once and rotted cannot be told from a torn one.
+//! ([`Error::Corrupt`]); so is a file that is missing, `newest` too. A last frame that was good once and rotted cannot be told from a torn one.
 
 mod backup;
 mod committer;
@@ -88,6 +89,7 @@ mod disk;
 mod format;
 mod lock;
 mod log;
+mod newest;
 mod private;
 mod recover;
 #[cfg(test)]
@@ -111,7 +113,7 @@ use self::committer::{Command, Committer, Size};
 use self::disk::{Disk, RealDisk};
 use self::lock::DirectoryLock;
 use self::log::Log;
-use self::recover::{LastLog, recover};
+use self::recover::recover;
 use crate::contract::{Error, KeyValue, LeaseId, Range, RangeQuery, Result, Revision, Sink, Store, WatchHandle, Write};
 use crate::memory::core::{Core, closed};
 use crate::memory::expiry::{Expire, expire_leases};
@@ -179,10 +181,7 @@ impl Embedded {
         let last_lease = recovered.last_lease;
         let log = match recovered.log.take() {
             None => Log::create(disk.clone(), recovered.revision, last_lease).map_err(opening)?,
-            Some(last) => {
-                let LastLog { number, length, previous_length, last_frame } = last;
-                Log::resume(disk.clone(), number, length, previous_length, last_frame)
-            }
+            Some(last) => Log::resume(disk.clone(), last),
         };
         let leases = recovered.begin_leases(Instant::now());
         let core = Arc::new(Core::new(recovered.items, recovered.revision, leases));

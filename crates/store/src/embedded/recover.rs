@@ -8,9 +8,12 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use super::disk::Disk;
-use super::format::{FileKind, Frame, FrameReader, HEADER_LENGTH, Header, Record, corrupt, decode_payload, find_frame};
+use super::format::{
+    FileKind, Frame, FrameReader, HEADER_LENGTH, Header, Origin, Record, corrupt, decode_payload, find_frame,
+};
 use super::lock::LOCK;
 use super::log::LastFrame;
+use super::newest::{NEWEST, check_newest, read_newest};
 use super::{io_error, log_name, snapshot_name};
 use crate::contract::{Error, LeaseId, Result, Revision};
 use crate::memory::leases::Leases;
@@ -20,7 +23,7 @@ use crate::memory::state::Items;
 pub(crate) const RESTORING: &str = "restoring";
 pub(crate) const TEMPORARY: &str = ".tmp";
 
-const ADVICE: &str = "restore the directory from a backup";
+pub(crate) const ADVICE: &str = "restore the directory from a backup";
 
 /// What a directory holds.
 pub(crate) struct Recovered {
@@ -46,6 +49,8 @@ pub(crate) struct LastLog {
     pub length: u64,
     pub previous_length: u64,
     pub last_frame: Option<LastFrame>,
+    /// The number of the log that was last named the newest.
+    pub named: u64,
 }
 
 impl Recovered {
@@ -119,7 +124,13 @@ pub(crate) fn recover(disk: &dyn Disk) -> Result<Recovered> {
     let older = files.logs.iter().filter(|(number, _)| *number < first_log);
     recovered.obsolete.extend(older.map(|(number, _)| log_name(*number)));
     let logs: Vec<_> = files.logs.into_iter().filter(|(number, _)| *number >= first_log).collect();
-    read_logs(disk, first_log, logs, &mut recovered)?;
+    let named = read_newest(disk)?;
+    let last = logs.last().map_or(0, |(number, _)| *number);
+    let written = read_logs(disk, first_log, logs, &mut recovered)?;
+    check_newest(named, last, written)?;
+    if let Some(log) = &mut recovered.log {
+        log.named = named;
+    }
     if recovered.log.is_none() && !files.snapshots.is_empty() {
         return Err(corrupt(&log_name(first_log), &format!("it is missing; {ADVICE}")));
     }
@@ -150,8 +161,8 @@ pub(crate) fn read_complete(
         match frames.next().map_err(|error| io_error(name, error))? {
             Frame::None => break,
             Frame::Bad => return Err(damaged()),
-            Frame::Good(_) if end.is_some() => return Err(damaged()),
-            Frame::Good(payload) => decode_payload(payload, |record| {
+            Frame::Good(..) if end.is_some() => return Err(damaged()),
+            Frame::Good(_, payload) => decode_payload(payload, |record| {
                 match &record {
                     Record::Put { .. } => items += 1,
                     Record::End { items } => end = Some(*items),
@@ -168,7 +179,8 @@ pub(crate) fn read_complete(
     Ok(())
 }
 
-fn read_logs(disk: &dyn Disk, first: u64, logs: Vec<(u64, u64)>, recovered: &mut Recovered) -> Result<()> {
+/// Replays the logs, and returns the number of the last one that was certainly written to; 0 if none was.
+fn read_logs(disk: &dyn Disk, first: u64, logs: Vec<(u64, u64)>, recovered: &mut Recovered) -> Result<u64> {
     let mut headers: Vec<(Header, u64)> = Vec::with_capacity(logs.len());
     for (index, (number, length)) in logs.iter().enumerate() {
         let name = log_name(*number);
@@ -185,28 +197,39 @@ fn read_logs(disk: &dyn Disk, first: u64, logs: Vec<(u64, u64)>, recovered: &mut
         }
     }
     recovered.logs = headers.len();
+    let mut written = 0;
     for (index, (header, length)) in headers.iter().enumerate() {
         let next = headers.get(index + 1).map(|(next, _)| next.previous_length);
-        let (good, last_frame) = read_log(disk, header, *length, next, recovered)?;
+        let ReadLog { good, last_frame, is_written } = read_log(disk, header, *length, next, recovered)?;
+        written = if is_written { header.number } else { written };
         match next {
             Some(_) => recovered.settled_bytes += length,
             None => {
                 let Header { number, previous_length, .. } = *header;
-                recovered.log = Some(LastLog { number, length: good, previous_length, last_frame });
+                recovered.log = Some(LastLog { number, length: good, previous_length, last_frame, named: 0 });
             }
         }
     }
-    Ok(())
+    Ok(written)
 }
 
-/// Replays one log and returns how much of it is good, with its last frame. `counts`: what of it the log after it says is good.
+/// What was found of a log.
+struct ReadLog {
+    /// How much of it is good.
+    good: u64,
+    last_frame: Option<LastFrame>,
+    /// Whether something was appended to it.
+    is_written: bool,
+}
+
+/// Replays one log. `counts`: what of it the log after it says is good.
 fn read_log(
     disk: &dyn Disk,
     header: &Header,
     length: u64,
     counts: Option<u64>,
     recovered: &mut Recovered,
-) -> Result<(u64, Option<LastFrame>)> {
+) -> Result<ReadLog> {
     let name = log_name(header.number);
     let end = counts.unwrap_or(length);
     if end > length || end < HEADER_LENGTH {
@@ -217,18 +240,19 @@ fn read_log(
     recovered.revision = recovered.revision.max(header.revision);
     recovered.last_lease = recovered.last_lease.max(header.last_lease);
     let mut frames = FrameReader::new(source, header.number, end);
-    let mut last: Option<LastFrame> = None;
+    let (mut last_frame, mut is_written): (Option<LastFrame>, bool) = (None, false);
     loop {
         let offset = frames.offset();
         let damaged = |why: &str| corrupt(&name, &format!("it is damaged at byte {offset}{why}; {ADVICE}"));
         match frames.next().map_err(|error| io_error(&name, error))? {
-            Frame::None => return Ok((offset, last)),
-            Frame::Good(payload) => {
+            Frame::None => return Ok(ReadLog { good: offset, last_frame, is_written }),
+            Frame::Good(origin, payload) => {
+                is_written |= origin == Origin::Appended;
                 decode_payload(payload, |record| recovered.replay(record)).ok_or_else(|| damaged(""))?;
-                let mut copy = last.take().map_or(Vec::new(), |last| last.payload);
+                let mut copy = last_frame.take().map_or(Vec::new(), |last| last.payload);
                 copy.clear();
                 copy.extend_from_slice(payload);
-                last = Some(LastFrame { offset, payload: copy });
+                last_frame = Some(LastFrame { offset, payload: copy });
             }
             Frame::Bad if counts.is_some() => return Err(damaged(", and another log follows")),
             Frame::Bad => {
@@ -236,7 +260,7 @@ fn read_log(
                     return Err(damaged(&format!(", and good data follows at byte {good}")));
                 }
                 tracing::warn!(file = name, from = offset, to = length, "cutting off a write that was not finished");
-                return Ok((offset, last));
+                return Ok(ReadLog { good: offset, last_frame, is_written });
             }
         }
     }
@@ -289,9 +313,9 @@ impl Files {
 /// Whether a file of a store's directory is the store's.
 pub(crate) fn is_ours(name: &str) -> bool {
     let is_numbered = number_of(name, "snapshot-").or_else(|| number_of(name, "log-")).is_some();
-    is_numbered || name.ends_with(TEMPORARY) || [LOCK, RESTORING].contains(&name)
+    is_numbered || name.ends_with(TEMPORARY) || [LOCK, NEWEST, RESTORING].contains(&name)
 }
 
-fn number_of(name: &str, prefix: &str) -> Option<u64> {
+pub(crate) fn number_of(name: &str, prefix: &str) -> Option<u64> {
     name.strip_prefix(prefix).and_then(|digits| u64::from_str_radix(digits, 16).ok())
 }

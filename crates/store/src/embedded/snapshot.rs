@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::disk::{Disk, DiskFile};
-use super::format::{FileKind, FrameBuffer, HEADER_LENGTH, Header};
+use super::format::{FileKind, FrameBuffer, HEADER_LENGTH, Header, Origin};
 use super::recover::TEMPORARY;
 use super::{log_name, snapshot_name};
 use crate::contract::{LeaseId, Revision};
@@ -141,7 +141,7 @@ impl FrameWriter {
         if self.buffer.is_empty() || self.buffer.len() <= more_than {
             return Ok(());
         }
-        let frame = self.buffer.finish(self.number, self.length);
+        let frame = self.buffer.finish(Origin::Begun, self.number, self.length);
         self.file.append(frame)?;
         self.length += frame.len() as u64;
         self.buffer.clear(2 * FRAME_BYTES);
