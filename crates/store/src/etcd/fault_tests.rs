@@ -188,6 +188,32 @@ async fn a_revision_is_never_split() {
     assert_eq!(*seen.batches.lock(), [vec![start + 1; 900]]);
 }
 
+/// A long list is read in pages, all of one revision.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_long_lists_in_pages() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let store = server.connect_with(&options(&server.client)).await;
+    let count = 2 * PAGE_ITEMS + 7;
+    let puts = (0..count).map(|index| {
+        let store = &store;
+        async move { put(store, &format!("/a/{index:05}"), None).await }
+    });
+    futures::future::join_all(puts).await;
+    let revision = store.revision().await.unwrap();
+    put(&store, "/a/later", None).await;
+    for (limit, asked) in [(0, None), (PAGE_ITEMS + 1, None), (count, Some(revision)), (3, Some(revision))] {
+        let query = RangeQuery { limit, revision: asked, ..RangeQuery::prefix("/a/") };
+        let all = store.range(query).await.unwrap();
+        let total = if asked.is_some() { count } else { count + 1 };
+        let expected = if limit == 0 { total } else { limit };
+        assert_eq!((all.items.len(), all.count, all.more), (expected, total, expected < total), "limit {limit}");
+        assert_eq!(all.revision, asked.unwrap_or(revision + 1));
+        assert!(all.items.is_sorted_by(|one, next| one.key < next.key));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_many_compacts() {
     let Some(server) = Server::start() else {

@@ -47,6 +47,8 @@ use crate::contract::{
 
 /// What Kubernetes has, so that servers of both kinds keep the same past.
 const COMPACTION_INTERVAL: Duration = Duration::from_secs(5 * 60);
+/// Keys that are read at a time: with values of the 1.5 MiB that etcd takes, one answer is within the 2 GiB of gRPC.
+const PAGE_ITEMS: usize = 1000;
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where etcd is, how to be known to it, and how to treat it.
@@ -132,6 +134,37 @@ impl Etcd {
         Ok(revision)
     }
 
+    /// However much is asked for, no single answer is larger than etcd sends or takes longer than a call may. All
+    /// pages are of the first one's revision.
+    async fn range_in_pages(&self, query: RangeQuery) -> Result<Range> {
+        let wanted = if query.limit == 0 { usize::MAX } else { query.limit };
+        let mut request = RangeRequest {
+            key: start_key(&query.start),
+            range_end: range_end(&query.end),
+            limit: wanted.min(PAGE_ITEMS) as i64,
+            revision: query.revision.unwrap_or(0) as i64,
+            count_only: false,
+        };
+        let (first, newest) = self.client.range(request.clone()).await?;
+        let revision = query.revision.unwrap_or(newest);
+        request.revision = revision as i64;
+        let count = usize::try_from(first.count).unwrap_or(0);
+        let (mut items, mut taken) = (Vec::new(), 0);
+        let mut page = first;
+        loop {
+            taken += page.kvs.len();
+            let last = page.kvs.last().map(|last| last.key.clone());
+            items.extend(page.kvs.into_iter().filter_map(key_value));
+            let Some(mut next) = last.filter(|_| page.more && taken < wanted) else {
+                return Ok(Range { items, revision, more: page.more, count });
+            };
+            next.push(0);
+            request.key = next;
+            request.limit = (wanted - taken).min(PAGE_ITEMS) as i64;
+            page = self.client.range(request.clone()).await?.0;
+        }
+    }
+
     /// Whether the store can be read as of `revision`; returns the newest.
     async fn check_revision(&self, revision: Option<Revision>) -> Result<Revision> {
         let request = RangeRequest {
@@ -172,20 +205,7 @@ impl Store for Etcd {
                 let revision = query.revision.unwrap_or(newest);
                 return Ok(Range { items: Vec::new(), revision, more: false, count: 0 });
             }
-            let request = RangeRequest {
-                key: start_key(&query.start),
-                range_end: range_end(&query.end),
-                limit: i64::try_from(query.limit).unwrap_or(i64::MAX),
-                revision: query.revision.unwrap_or(0) as i64,
-                count_only: false,
-            };
-            let (response, newest) = self.client.range(request).await?;
-            Ok(Range {
-                items: response.kvs.into_iter().filter_map(key_value).collect(),
-                revision: query.revision.unwrap_or(newest),
-                more: response.more,
-                count: usize::try_from(response.count).unwrap_or(0),
-            })
+            self.range_in_pages(query).await
         }
         .boxed()
     }

@@ -26,7 +26,7 @@ pub(crate) struct Core {
     watchers: Mutex<Watchers>,
     /// Set by shutdown, under the lock of `watchers`.
     closed: AtomicBool,
-    /// Rung when the earliest deadline of a lease may have changed, or the store is gone.
+    /// Rung when the earliest deadline of a lease may have changed, or the store is closed or gone.
     pub leases_changed: Arc<Notify>,
 }
 
@@ -102,11 +102,16 @@ impl Core {
         Ok(())
     }
 
-    /// Ends every watch, now and to come.
+    /// Ends every watch, now and to come, and the expiry of leases.
     pub(crate) fn close(&self) {
         let mut watchers = self.watchers.lock();
         self.closed.store(true, Ordering::Relaxed);
         watchers.end(&closed());
+        self.leases_changed.notify_one();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     fn backlog(&self, prefix: &str, after: Option<Revision>) -> Result<(Vec<Event>, Revision)> {
