@@ -295,23 +295,13 @@ impl<R: Read> FrameReader<R> {
     }
 }
 
-/// Whether a good frame begins anywhere in `bytes`, which stand in file `number` from `offset` on. Returns where.
-pub(crate) fn find_frame(bytes: &[u8], number: u64, offset: u64) -> Option<u64> {
-    (0..bytes.len().saturating_sub(FRAME_HEADER_LENGTH)).find_map(|start| {
-        let (head, rest) = bytes[start..].split_at(FRAME_HEADER_LENGTH);
-        let (origin, length, checksum) = frame_head(head.try_into().ok()?)?;
-        let payload = rest.get(..length as usize)?;
-        let here = offset + start as u64;
-        (frame_checksum(origin, number, here, payload) == checksum).then_some(here)
-    })
-}
-
 /// The error for a file that cannot be read as what it should be.
 pub(crate) fn corrupt(name: &str, what: &str) -> Error {
     Error::Corrupt(format!("{name}: {what}"))
 }
 
-fn frame_head(head: &[u8; FRAME_HEADER_LENGTH]) -> Option<(Origin, u32, u32)> {
+/// How a frame came there, its payload's length and its checksum.
+pub(crate) fn frame_head(head: &[u8; FRAME_HEADER_LENGTH]) -> Option<(Origin, u32, u32)> {
     let mut fields = Fields(head);
     (fields.take(3)? == FRAME_MARKER).then_some(())?;
     let origin = match fields.take(1)? {
@@ -324,15 +314,21 @@ fn frame_head(head: &[u8; FRAME_HEADER_LENGTH]) -> Option<(Origin, u32, u32)> {
 
 /// Bound to the frame's place, so that a copy of it elsewhere (inside a value, say) is not taken for a frame.
 fn frame_checksum(origin: Origin, number: u64, offset: u64, payload: &[u8]) -> u32 {
+    let mut hasher = place_checksum(origin, number, offset, payload.len() as u32);
+    hasher.update(payload);
+    hasher.finalize()
+}
+
+/// The part of a frame's checksum before its payload.
+pub(crate) fn place_checksum(origin: Origin, number: u64, offset: u64, length: u32) -> crc32fast::Hasher {
     let mut hasher = crc32fast::Hasher::new();
     if origin == Origin::Appended {
         hasher.update(&[origin as u8]);
     }
     hasher.update(&number.to_le_bytes());
     hasher.update(&offset.to_le_bytes());
-    hasher.update(&(payload.len() as u32).to_le_bytes());
-    hasher.update(payload);
-    hasher.finalize()
+    hasher.update(&length.to_le_bytes());
+    hasher
 }
 
 struct Fields<'a>(&'a [u8]);
@@ -379,7 +375,7 @@ mod tests {
             let _ = Header::decode(&bytes, FileKind::Log);
             let _ = decode_payload(&bytes, |_| {});
             read(&bytes, 1);
-            find_frame(&bytes, 1, 48);
+            crate::embedded::find::find_frame(&bytes, 1, 48);
         }
 
         #[test]

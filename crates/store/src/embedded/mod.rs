@@ -86,6 +86,7 @@ mod crash_tests;
 #[cfg(test)]
 mod damage_tests;
 mod disk;
+mod find;
 mod format;
 mod lock;
 mod log;

@@ -8,9 +8,8 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use super::disk::Disk;
-use super::format::{
-    FileKind, Frame, FrameReader, HEADER_LENGTH, Header, Origin, Record, corrupt, decode_payload, find_frame,
-};
+use super::find::find_frame;
+use super::format::{FileKind, Frame, FrameReader, HEADER_LENGTH, Header, Origin, Record, corrupt, decode_payload};
 use super::lock::LOCK;
 use super::log::LastFrame;
 use super::newest::{NEWEST, check_newest, read_newest};
