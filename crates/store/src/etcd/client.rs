@@ -76,20 +76,22 @@ impl Client {
     /// Linearizable unless it names a revision.
     pub(crate) async fn range(&self, request: RangeRequest) -> Result<(RangeResponse, Revision)> {
         let requested = request.revision as Revision;
+        // All attempts together take no longer than one may: each can have waited for a connection to be given up.
+        let answer = timeout(self.call_timeout, self.try_range(request)).await.map_err(|_| too_slow())?;
+        let response = answer.map_err(|status| self.error(status, requested))?;
+        let revision = self.saw(response.header.as_ref());
+        Ok((response, revision))
+    }
+
+    async fn try_range(&self, request: RangeRequest) -> std::result::Result<RangeResponse, Status> {
         let mut attempt = 1;
         loop {
-            let answer: std::result::Result<RangeResponse, Status> =
-                self.try_call("/etcdserverpb.KV/Range", request.clone()).await;
-            match answer {
-                Ok(response) => {
-                    let revision = self.saw(response.header.as_ref());
-                    return Ok((response, revision));
-                }
+            match self.try_call("/etcdserverpb.KV/Range", request.clone()).await {
                 Err(status) if status.code() == Code::Unavailable && attempt < READ_ATTEMPTS => {
                     attempt += 1;
                     tokio::time::sleep(READ_RETRY_AFTER).await;
                 }
-                Err(status) => return Err(self.error(status, requested)),
+                answer => return answer,
             }
         }
     }

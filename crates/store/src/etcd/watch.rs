@@ -30,7 +30,9 @@ use crate::contract::{Batch, Error, Event, EventKind, KeyValue, Revision, Sink, 
 /// A stream on which nothing comes for so long, though etcd has told others of more, is given up for a new one; it may
 /// take twice as long until that is noticed.
 const SILENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// A stream that broke is opened again so much later, and twice as much each time that it says nothing, up to the most.
 const RECONNECT_AFTER: Duration = Duration::from_millis(200);
+const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(2);
 /// A writer waits at most so long for the watches of its own process.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -95,7 +97,13 @@ impl Watches {
     pub(crate) fn start(client: Arc<Client>) -> Self {
         let (commands, received) = mpsc::unbounded_channel();
         let registry = Arc::new(Registry::default());
-        let driver = Driver { client, registry: registry.clone(), commands: received, watches: HashMap::new() };
+        let driver = Driver {
+            client,
+            registry: registry.clone(),
+            commands: received,
+            watches: HashMap::new(),
+            reconnect_after: RECONNECT_AFTER,
+        };
         tokio::spawn(driver.run());
         Watches { commands, registry }
     }
@@ -157,6 +165,7 @@ struct Driver {
     registry: Arc<Registry>,
     commands: mpsc::UnboundedReceiver<Command>,
     watches: HashMap<i64, Watch>,
+    reconnect_after: Duration,
 }
 
 type Requests = futures::channel::mpsc::UnboundedSender<WatchRequest>;
@@ -179,9 +188,10 @@ impl Driver {
                 StreamEnd::Stopped => return,
                 StreamEnd::Broken(why) => {
                     tracing::warn!(why, "the watches' stream from etcd broke, opening a new one");
-                    if self.obey_until(sleep(RECONNECT_AFTER), None).await.is_none() {
+                    if self.obey_until(sleep(self.reconnect_after), None).await.is_none() {
                         return;
                     }
+                    self.reconnect_after = (2 * self.reconnect_after).min(RECONNECT_AFTER_MAX);
                 }
             }
         }
@@ -231,6 +241,7 @@ impl Driver {
                 message = stream.message() => match message {
                     Ok(Some(response)) => {
                         expected = None;
+                        self.reconnect_after = RECONNECT_AFTER;
                         self.take(response, requests);
                     }
                     Ok(None) => return StreamEnd::Broken("etcd closed it".to_owned()),
