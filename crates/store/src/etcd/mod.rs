@@ -12,9 +12,9 @@
 //! - A lease's keys are deleted in one revision, so several events can have the same; they come in one batch.
 //! - The past that a watch asks for is delivered after [`Store::watch`] has returned.
 //! - Progress: a watch follows all keys of the etcd, and tells its sink of those that have its prefix. So it reaches
-//!   every revision, whoever wrote it, with the event of that revision. See [`watch`] for why.
+//!   every revision, whoever wrote it, with the event of that revision. `watch.rs` says why.
 //! - The past goes: every [`EtcdOptions::compaction_interval`] one of the processes that share the etcd compacts it, see
-//!   [`compact`].
+//!   `compact.rs`.
 //! - A call that etcd does not answer fails with [`Error::Unavailable`] after [`EtcdOptions::call_timeout`].
 //! - The oldest revision in [`Error::Compacted`] is a lower bound when another process compacted.
 
