@@ -11,12 +11,12 @@ use rkube_machinery::{Value, object, time};
 
 use super::addresses::{self, GROUP, Owner};
 use super::findings::{self, AddressRepair, RecordRepair, Report};
-use crate::cache::{self, Entry, Subscription};
+use crate::cache::{self, Entry, Limit, Subscription};
 use crate::registry::Own;
 use crate::server::ApiServer;
 
 const INTERVAL: Duration = Duration::from_secs(180);
-const EVENTS_MAX: usize = 256;
+const EVENTS: Limit = Limit { events: 256, bytes: usize::MAX };
 const ADDRESS_CONTROLLER: &str = "ipallocator-repair-controller";
 const PORT_CONTROLLER: &str = "portallocator-repair-controller";
 
@@ -119,7 +119,7 @@ pub async fn run(server: Weak<ApiServer>, mut repair: Repair) {
     loop {
         let Some(wait) = server.upgrade().map(|server| repair.next_wait(&server)) else { return };
         let events = tokio::select! {
-            events = changes.next(EVENTS_MAX) => Some(events),
+            taken = changes.next(EVENTS) => Some(taken.map(|taken| taken.events)),
             _ = tokio::time::sleep(wait) => Some(Ok(Vec::new())),
             _ = ticks.tick() => None,
         };

@@ -8,16 +8,20 @@
 
 mod object;
 mod resource;
+mod ring;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rkube_store::{Batch, EventKind, KeyValue, RangeQuery, Revision, Sink, Store, WatchHandle};
+use rkube_store::{Batch, Event, EventKind, KeyValue, RangeQuery, Revision, Sink, Store, WatchHandle};
 use tokio::sync::{Notify, watch};
 
 pub use object::{Object, itoa, schema_of};
 pub use resource::{CachedEvent, Change, Entry, Gone, Items, Resource, Subscription};
+pub use ring::{Limit, Taken};
 
 /// Where all objects lie in the store.
 pub const ROOT: &str = "/registry/";
@@ -151,16 +155,14 @@ struct CacheSink {
 
 impl Sink for CacheSink {
     fn deliver(&mut self, batch: &Batch) {
-        // Most batches hold events of one resource: group runs of the same resource.
-        let mut events = batch.events.iter().peekable();
-        while let Some(event) = events.next() {
-            let Some(index) = self.shared.find(&event.current.key) else { continue };
-            let resource = &self.shared.resources[index];
-            let mut run = vec![event];
-            while let Some(next) = events.next_if(|next| next.current.key.starts_with(resource.prefix.as_str())) {
-                run.push(next);
-            }
-            resource.apply(run.into_iter().map(|event| (matches!(event.kind, EventKind::Delete), &event.current)));
+        let known = batch.events.iter().filter_map(|event| Some((self.shared.find(&event.current.key)?, event)));
+        let mut events: Vec<(usize, &Event)> = known.collect();
+        // A resource takes all that is its own at once: one revision may hold events of several, in any order, and
+        // what is seen at a revision is all of it.
+        events.sort_by_key(|(index, _)| *index);
+        for run in events.chunk_by(|left, right| left.0 == right.0) {
+            let changes = run.iter().map(|(_, event)| (matches!(event.kind, EventKind::Delete), &event.current));
+            self.shared.resources[run[0].0].apply(changes);
         }
         for resource in &self.shared.resources {
             resource.progress(batch.revision);

@@ -14,12 +14,8 @@ use rkube_machinery::Type;
 use rkube_store::{KeyValue, Revision};
 use tokio::sync::Notify;
 
+use super::ring::{Cursor, Limit, Place, Ring, Taken};
 use super::{Object, schema_of};
-
-/// At most so many events are kept for watches that resume and for lists at a past revision.
-const RING_EVENTS_MAX: usize = 16_384;
-/// At most so many bytes of objects are kept alive by the ring beyond those that are current.
-const RING_BYTES_MAX: usize = 64 << 20;
 
 /// So many written batches are kept for watchers that come a little later.
 const SHARED_MAX: usize = 8;
@@ -84,17 +80,14 @@ pub struct Resource {
 /// Events as they go out to every watcher that wants all of a scope.
 struct SharedLines {
     namespace: Box<str>,
-    after: Revision,
-    to: Revision,
+    from: Place,
+    to: Place,
     bytes: Bytes,
 }
 
 struct State {
     items: Items,
-    ring: VecDeque<Arc<CachedEvent>>,
-    ring_bytes: usize,
-    /// Events after this revision are all in the ring.
-    since: Revision,
+    ring: Ring,
     /// Raised when a reset broke the line of events.
     epoch: u64,
     /// Who to wake, by namespace; the empty one is woken by every change.
@@ -105,9 +98,7 @@ impl Resource {
     pub fn new(kind: &'static Kind) -> Self {
         let state = State {
             items: OrdMap::new(),
-            ring: VecDeque::new(),
-            ring_bytes: 0,
-            since: 0,
+            ring: Ring::default(),
             epoch: 0,
             waiting: HashMap::new(),
         };
@@ -162,10 +153,8 @@ impl Resource {
     pub fn snapshot_at(&self, revision: Revision) -> Result<Items, Gone> {
         let (mut items, undo) = {
             let state = self.state.read();
-            if revision < state.since {
-                return Err(Gone { requested: revision, oldest: state.since });
-            }
-            (state.items.clone(), state.after(revision))
+            let undo = state.ring.after(revision);
+            (state.items.clone(), undo.ok_or_else(|| state.gone(revision))?)
         };
         for event in undo.iter().rev() {
             match &event.previous {
@@ -180,16 +169,18 @@ impl Resource {
     pub fn reset(&self, stored: Vec<KeyValue>, revision: Revision) {
         let items: Items = stored.iter().filter_map(|item| Some((item.key.clone(), self.entry(item)?))).collect();
         let mut state = self.state.write();
-        state.items = items;
-        state.ring.clear();
-        state.ring_bytes = 0;
-        state.since = revision;
+        let before = std::mem::replace(&mut state.items, items);
+        state.ring.restart(revision);
         state.epoch += 1;
         self.revision.store(revision, Ordering::Release);
         state.waiting.values().for_each(|waiting| waiting.notify_waiters());
+        drop(state);
+        // To let go of many objects takes a while: nobody waits for it.
+        drop(before);
     }
 
-    /// Applies changes in revision order: whether each is a deletion, and the key with its value.
+    /// Applies changes in revision order, and all that there are of the last revision: whether each is a deletion, and
+    /// the key with its value.
     pub fn apply<'a>(&self, changes: impl Iterator<Item = (bool, &'a KeyValue)>) {
         let mut state = self.state.write();
         let mut touched: Vec<Arc<Object>> = Vec::new();
@@ -198,7 +189,7 @@ impl Resource {
             last = item.mod_revision;
             let Some(event) = self.event(&mut state, deleted, item) else { continue };
             touched.push(event.object.clone());
-            state.remember(Arc::new(event));
+            state.ring.push(Arc::new(event));
         }
         if last > 0 {
             self.revision.store(last, Ordering::Release);
@@ -241,11 +232,10 @@ impl Resource {
         Some(Entry { object, revision: item.mod_revision })
     }
 
-    /// The events of a scope between two revisions as they go out, written once for all watchers that are there.
-    pub fn written(&self, namespace: &str, after: Revision, to: Revision, write: impl FnOnce() -> Bytes) -> Bytes {
+    /// The events of a scope at these places as they go out, written once for all watchers that are there.
+    pub fn written(&self, namespace: &str, from: Place, to: Place, write: impl FnOnce() -> Bytes) -> Bytes {
         let mut shared = self.shared.lock();
-        let found =
-            shared.iter().find(|lines| lines.to == to && lines.after == after && *lines.namespace == *namespace);
+        let found = shared.iter().find(|lines| lines.to == to && lines.from == from && *lines.namespace == *namespace);
         if let Some(lines) = found {
             return lines.bytes.clone();
         }
@@ -253,42 +243,28 @@ impl Resource {
         if shared.len() >= SHARED_MAX {
             shared.pop_front();
         }
-        shared.push_back(SharedLines { namespace: namespace.into(), after, to, bytes: bytes.clone() });
+        shared.push_back(SharedLines { namespace: namespace.into(), from, to, bytes: bytes.clone() });
         bytes
     }
 
     /// A watch on changes after `after`, of one namespace (or all, if empty).
     pub fn subscribe(self: &Arc<Self>, namespace: &str, after: Revision) -> Result<Subscription, Gone> {
         let mut state = self.state.write();
-        if after < state.since {
-            return Err(Gone { requested: after, oldest: state.since });
-        }
+        let cursor = state.ring.cursor_after(after).ok_or_else(|| state.gone(after))?;
         let waiting = state.waiting.entry(namespace.into()).or_default().clone();
         Ok(Subscription {
             resource: self.clone(),
             namespace: namespace.into(),
             waiting,
-            cursor: after,
+            cursor,
             epoch: state.epoch,
         })
     }
 }
 
 impl State {
-    /// The events after a revision.
-    fn after(&self, revision: Revision) -> Vec<Arc<CachedEvent>> {
-        let start = self.ring.partition_point(|event| event.revision <= revision);
-        self.ring.range(start..).cloned().collect()
-    }
-
-    fn remember(&mut self, event: Arc<CachedEvent>) {
-        self.ring_bytes += event.weight();
-        self.ring.push_back(event);
-        while self.ring.len() > RING_EVENTS_MAX || self.ring_bytes > RING_BYTES_MAX {
-            let Some(oldest) = self.ring.pop_front() else { return };
-            self.ring_bytes -= oldest.weight();
-            self.since = oldest.revision;
-        }
+    fn gone(&self, requested: Revision) -> Gone {
+        Gone { requested, oldest: self.ring.since() }
     }
 
     /// Wakes those who watch everything and those who watch a namespace that changed.
@@ -313,7 +289,7 @@ impl State {
 
 impl CachedEvent {
     /// What the ring keeps alive because of this event.
-    fn weight(&self) -> usize {
+    pub(super) fn weight(&self) -> usize {
         self.previous.as_ref().map_or(0, |entry| entry.object.size()) + 256
     }
 }
@@ -323,47 +299,38 @@ pub struct Subscription {
     resource: Arc<Resource>,
     namespace: Box<str>,
     waiting: Arc<Notify>,
-    cursor: Revision,
+    cursor: Cursor,
     epoch: u64,
 }
 
 impl Subscription {
-    /// The next events, at least one, at most `max`; waits for them.
-    pub async fn next(&mut self, max: usize) -> Result<Vec<Arc<CachedEvent>>, Gone> {
+    /// The next events, at least one; waits for them.
+    pub async fn next(&mut self, limit: Limit) -> Result<Taken, Gone> {
         loop {
             let waiting = self.waiting.clone();
             let notified = waiting.notified();
-            let events = self.take(max)?;
-            if !events.is_empty() {
-                return Ok(events);
+            let taken = self.take(limit)?;
+            if !taken.events.is_empty() {
+                return Ok(taken);
             }
             notified.await;
         }
     }
 
-    /// The events that are there now, at most `max`. Moves the cursor behind them.
-    pub fn take(&mut self, max: usize) -> Result<Vec<Arc<CachedEvent>>, Gone> {
+    /// The events that are there now. Moves the cursor behind them.
+    fn take(&mut self, limit: Limit) -> Result<Taken, Gone> {
         let state = self.resource.state.read();
-        if self.cursor < state.since || self.epoch != state.epoch {
-            return Err(Gone { requested: self.cursor, oldest: state.since });
+        let taken = if self.epoch == state.epoch { state.ring.take(&mut self.cursor, limit) } else { None };
+        let taken = taken.ok_or_else(|| state.gone(self.cursor.revision))?;
+        if taken.events.is_empty() {
+            self.cursor.revision = self.cursor.revision.max(self.resource.revision.load(Ordering::Acquire));
         }
-        let start = state.ring.partition_point(|event| event.revision <= self.cursor);
-        let events: Vec<_> = state.ring.range(start..).take(max).cloned().collect();
-        match events.last() {
-            Some(last) => self.cursor = last.revision,
-            None => self.cursor = self.cursor.max(self.resource.revision.load(Ordering::Acquire)),
-        }
-        Ok(events)
+        Ok(taken)
     }
 
-    /// Gives back events after this revision, to be taken again.
-    pub fn rewind(&mut self, revision: Revision) {
-        self.cursor = self.cursor.min(revision);
-    }
-
-    /// Everything up to this revision has been taken.
-    pub fn cursor(&self) -> Revision {
-        self.cursor
+    /// Everything up to this revision has been taken, and of later ones not all.
+    pub fn revision(&self) -> Revision {
+        self.cursor.revision
     }
 }
 

@@ -17,14 +17,14 @@ use tokio::time::{Instant, Sleep};
 use super::list::Filter;
 use super::read::unworded_version;
 use super::{Call, cache_error};
-use crate::cache::{CachedEvent, Change, Entry, Gone, Object, Subscription};
+use crate::cache::{CachedEvent, Change, Entry, Gone, Limit, Object, Subscription, Taken};
 use crate::content::{Accept, Answer, Body, Format, Transform, body_answer, partial_metadata, table_for};
 use crate::resources::Served;
 
-/// At most so many events are written at once.
-const BATCH_MAX: usize = 256;
 /// A write is ended early when it has grown to this size.
 const BATCH_BYTES: usize = 256 * 1024;
+/// At most so much is written at once.
+const BATCH: Limit = Limit { events: 256, bytes: BATCH_BYTES };
 /// How often a bookmark is sent to those who want them.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// A watch without a time limit of its own ends after 30 to 60 minutes.
@@ -135,7 +135,7 @@ struct Watch {
 
 /// What a watch waits for.
 enum Next {
-    Events(Vec<Arc<CachedEvent>>),
+    Events(Taken),
     Timer,
     Gone(Gone),
     End,
@@ -152,10 +152,9 @@ impl Watch {
             return Some((out.into(), self));
         }
         while !self.over {
-            let after = self.subscription.cursor();
             match self.wait().await {
-                Next::Events(events) => {
-                    let bytes = self.write_events(after, events);
+                Next::Events(taken) => {
+                    let bytes = self.write_events(&taken);
                     if !bytes.is_empty() {
                         return Some((bytes, self));
                     }
@@ -167,7 +166,7 @@ impl Watch {
                     }
                     self.timer.as_mut().reset((now + BOOKMARK_PERIOD).min(self.deadline));
                     if self.bookmarks {
-                        let revision = self.subscription.cursor();
+                        let revision = self.subscription.revision();
                         self.write_bookmark(revision, false, &mut out);
                         return Some((out.into(), self));
                     }
@@ -183,27 +182,14 @@ impl Watch {
         None
     }
 
-    /// The events as they go out, at most about [`BATCH_BYTES`]; what does not fit is taken again next time.
-    fn write_events(&mut self, after: u64, mut events: Vec<Arc<CachedEvent>>) -> Bytes {
-        let size_of = |event: &Arc<CachedEvent>| event.object.size() + EVENT_FRAME_BYTES;
-        let mut size = 0;
-        let fitting = events.iter().take_while(|event| {
-            let fits = size < BATCH_BYTES;
-            size += if fits { size_of(event) } else { 0 };
-            fits
-        });
-        let fitting = fitting.count();
-        if fitting < events.len() {
-            events.truncate(fitting);
-            if let Some(last) = events.last() {
-                self.subscription.rewind(last.revision);
-            }
-        }
-        let Some(to) = events.last().map(|last| last.revision) else { return Bytes::new() };
+    /// The events as they go out.
+    fn write_events(&mut self, taken: &Taken) -> Bytes {
+        let events = &taken.events;
+        let size = events.iter().map(|event| event.object.size() + EVENT_FRAME_BYTES).sum();
         let plain = self.accept.format == Format::Json && self.accept.transform == Transform::None;
         if let (true, None, Some(namespace)) = (plain, &self.served.kind.conversion, self.filter.namespace_only()) {
             // Nothing is filtered but by namespace: the same bytes for all who watch this scope.
-            return self.served.stored().written(namespace, after, to, || {
+            return self.served.stored().written(namespace, taken.from, taken.to, || {
                 let mut out = Vec::with_capacity(size);
                 for event in events.iter().filter(|event| namespace.is_empty() || event.object.namespace == namespace) {
                     write_json(event.change.name(), &event.object, event.revision, &mut out);
@@ -212,7 +198,7 @@ impl Watch {
             });
         }
         let mut out = Vec::with_capacity(size);
-        for event in &events {
+        for event in events {
             self.write_event(event, &mut out);
         }
         out.into()
@@ -221,8 +207,8 @@ impl Watch {
     async fn wait(&mut self) -> Next {
         tokio::select! {
             biased;
-            events = self.subscription.next(BATCH_MAX) => match events {
-                Ok(events) => Next::Events(events),
+            taken = self.subscription.next(BATCH) => match taken {
+                Ok(taken) => Next::Events(taken),
                 Err(gone) => Next::Gone(gone),
             },
             () = &mut self.timer => Next::Timer,
