@@ -96,12 +96,7 @@ struct State {
 
 impl Resource {
     pub fn new(kind: &'static Kind) -> Self {
-        let state = State {
-            items: OrdMap::new(),
-            ring: Ring::default(),
-            epoch: 0,
-            waiting: HashMap::new(),
-        };
+        let state = State { items: OrdMap::new(), ring: Ring::default(), epoch: 0, waiting: HashMap::new() };
         let prefix = format!("{}{}/", super::ROOT, kind.storage_prefix);
         Resource {
             kind,
@@ -252,13 +247,7 @@ impl Resource {
         let mut state = self.state.write();
         let cursor = state.ring.cursor_after(after).ok_or_else(|| state.gone(after))?;
         let waiting = state.waiting.entry(namespace.into()).or_default().clone();
-        Ok(Subscription {
-            resource: self.clone(),
-            namespace: namespace.into(),
-            waiting,
-            cursor,
-            epoch: state.epoch,
-        })
+        Ok(Subscription { resource: self.clone(), namespace: namespace.into(), waiting, cursor, epoch: state.epoch })
     }
 }
 

@@ -13,12 +13,8 @@ fn resource(name: &str) -> Arc<Resource> {
 fn sink(resources: &[&Arc<Resource>]) -> CacheSink {
     let mut resources: Vec<Arc<Resource>> = resources.iter().copied().cloned().collect();
     resources.sort_by(|left, right| left.prefix.cmp(&right.prefix));
-    let shared = Shared {
-        resources,
-        revision: AtomicU64::new(0),
-        advanced: Notify::new(),
-        ended: watch::Sender::new(0),
-    };
+    let shared =
+        Shared { resources, revision: AtomicU64::new(0), advanced: Notify::new(), ended: watch::Sender::new(0) };
     CacheSink { shared: Arc::new(shared) }
 }
 
@@ -104,11 +100,19 @@ async fn a_revision_that_is_half_forgotten_is_gone_for_those_before_it_alone() {
     assert_eq!(resource.snapshot_at(end).unwrap().len(), RING_EVENTS_MAX + 10);
 
     let mut inside = resource.subscribe("", end).unwrap();
-    deliver(&mut sink, (0..3).map(|index| event(&resource, EventKind::Delete, &name(index), end + 1)).collect(), end + 1);
+    deliver(
+        &mut sink,
+        (0..3).map(|index| event(&resource, EventKind::Delete, &name(index), end + 1)).collect(),
+        end + 1,
+    );
     assert_eq!(inside.next(Limit { events: 1, ..ALL }).await.unwrap().events[0].object.name, "object-00000");
     // All but the event that it stands before is forgotten: it goes on.
     let count = RING_EVENTS_MAX as u64 - 2;
-    deliver(&mut sink, (0..count).map(|index| event(&resource, EventKind::Put, "x", end + 2 + index)).collect(), 99_999);
+    deliver(
+        &mut sink,
+        (0..count).map(|index| event(&resource, EventKind::Put, "x", end + 2 + index)).collect(),
+        99_999,
+    );
     assert_eq!(inside.next(ALL).await.unwrap().events[0].object.name, "object-00001");
 }
 

@@ -39,11 +39,9 @@ impl Call<'_> {
         self.options.check_list(self.server.features.watch_list)?;
         let filter = Filter::new(self)?;
         let (initial, subscription, end_of_initial) = self.start_of_watch(&filter).await?;
-        let seconds = match self.options.timeout_seconds {
-            // Less than no time at all: the watch ends when it has begun.
-            Some(seconds) if seconds != 0 => u64::try_from(seconds).unwrap_or(0),
-            _ => TIMEOUT_MIN_SECONDS + self.server.entropy.next_u64() % TIMEOUT_MIN_SECONDS,
-        };
+        let time = time_limit(self.options.timeout_seconds).unwrap_or_else(|| {
+            Duration::from_secs(TIMEOUT_MIN_SECONDS + self.server.entropy.next_u64() % TIMEOUT_MIN_SECONDS)
+        });
         let now = Instant::now();
         let watch = Watch {
             served: self.served.clone(),
@@ -54,8 +52,8 @@ impl Call<'_> {
             end_of_initial,
             subscription,
             bookmarks: self.options.allow_watch_bookmarks,
-            deadline: now + Duration::from_secs(seconds),
-            timer: Box::pin(tokio::time::sleep(BOOKMARK_PERIOD.min(Duration::from_secs(seconds)))),
+            deadline: now + time,
+            timer: Box::pin(tokio::time::sleep(BOOKMARK_PERIOD.min(time))),
             clock: self.server.clock.clone(),
             draining: self.server.draining.subscribe(),
             sent_columns: false,
@@ -103,6 +101,13 @@ impl Call<'_> {
         let bookmark = (streaming == Some(true)).then_some(revision);
         Ok((entries, subscription, bookmark))
     }
+}
+
+/// How long a watch may last, if its client says. The seconds become nanoseconds in 64 bits as they do in Go: too many
+/// wrap around. Less than no time at all: the watch ends when it has begun.
+fn time_limit(seconds: Option<i64>) -> Option<Duration> {
+    let nanoseconds = seconds?.wrapping_mul(1_000_000_000);
+    (nanoseconds != 0).then(|| Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0)))
 }
 
 async fn drained(draining: &mut tokio::sync::watch::Receiver<bool>) {
@@ -354,4 +359,26 @@ fn write_json(name: &str, object: &Object, revision: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\",\"object\":");
     object.write(revision, out);
     out.extend_from_slice(b"}\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_limit_is_too_long() {
+        let table = [
+            (None, None),
+            (Some(0), None),
+            (Some(1 << 55), None),
+            (Some(-1), Some(Duration::ZERO)),
+            (Some(i64::MAX), Some(Duration::ZERO)),
+            (Some(90), Some(Duration::from_secs(90))),
+            (Some(9_223_372_036), Some(Duration::from_secs(9_223_372_036))),
+        ];
+        for (seconds, want) in table {
+            assert_eq!(time_limit(seconds), want, "{seconds:?}");
+            assert!(Instant::now().checked_add(want.unwrap_or_default()).is_some());
+        }
+    }
 }

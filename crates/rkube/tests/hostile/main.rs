@@ -8,6 +8,7 @@ mod connections;
 mod crash;
 mod directory;
 mod requests;
+mod watches;
 
 use rkube_testkit::Rkube;
 
