@@ -19,7 +19,7 @@ use std::time::Duration;
 use rkube_store::{Batch, Event, EventKind, KeyValue, RangeQuery, Revision, Sink, Store, WatchHandle};
 use tokio::sync::{Notify, watch};
 
-pub use object::{Object, itoa, schema_of};
+pub use object::{Object, schema_of};
 pub use resource::{CachedEvent, Change, Entry, Gone, Items, Resource, Subscription};
 pub use ring::{Limit, Taken};
 

@@ -5,6 +5,7 @@
 //! at `metadata_offset`.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
 use bytes::Bytes;
@@ -37,6 +38,8 @@ pub struct Object {
     /// Values of the kind's selectable fields, in the row's order.
     pub fields: Box<[Text]>,
     pub deleting: bool,
+    /// How long its protobuf message is with its resource version, once somebody measured it; 0 before.
+    protobuf_length: AtomicU32,
     /// The object as a tree, once somebody looked at it.
     tree: OnceLock<Box<Value>>,
 }
@@ -62,6 +65,7 @@ impl Object {
             labels: metadata.map("labels").iter().map(|(key, value)| (key.clone(), text(value))).collect(),
             fields: kind.selectable.iter().map(|field| Text::from((field.value)(value))).collect(),
             deleting: metadata.has("deletionTimestamp"),
+            protobuf_length: AtomicU32::new(0),
             tree: OnceLock::new(),
         }
     }
@@ -78,6 +82,19 @@ impl Object {
 
     pub fn size(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// How long the object's protobuf message is, in the stored version and with the resource version that it was
+    /// stored at. An object is stored once, so this never changes.
+    pub fn protobuf_length(&self, measure: impl FnOnce() -> usize) -> usize {
+        match self.protobuf_length.load(Ordering::Relaxed) {
+            0 => {
+                let length = measure();
+                self.protobuf_length.store(u32::try_from(length).unwrap_or(0), Ordering::Relaxed);
+                length
+            }
+            length => length as usize,
+        }
     }
 
     /// Appends the whole object with its resource version; without one where the revision is 0 (a dry run).
@@ -181,7 +198,7 @@ fn text(value: &Value) -> Text {
 }
 
 /// The number's decimal digits.
-pub fn itoa(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
+fn itoa(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
     let mut start = buffer.len();
     loop {
         start -= 1;

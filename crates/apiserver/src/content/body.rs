@@ -11,7 +11,8 @@ use http_body::{Frame, SizeHint};
 pub enum Body {
     Empty,
     Whole(Bytes),
-    /// Chunks made one by one as the connection takes them.
+    /// Chunks made one by one as the connection takes them. An empty one: there is more to do before the next, and
+    /// others on this thread may go first.
     Chunks(Box<dyn Iterator<Item = Bytes> + Send>),
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
@@ -43,7 +44,13 @@ impl http_body::Body for Body {
         let chunk = match this {
             Body::Empty => None,
             Body::Whole(bytes) => Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()),
-            Body::Chunks(chunks) => chunks.next(),
+            Body::Chunks(chunks) => match chunks.next() {
+                Some(chunk) if chunk.is_empty() => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                chunk => chunk,
+            },
             Body::Stream(stream) => match stream.as_mut().poll_next(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(chunk) => chunk,

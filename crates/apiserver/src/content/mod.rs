@@ -12,10 +12,10 @@ pub use input::{Format, Input, drain, read_body};
 pub use misfit::{Misfit, misfit};
 pub use negotiate::{Accept, Subject, Transform, accept, accept_status, discovery_accept};
 pub use output::{
-    Answer, IsStatus, PARTIAL, body_answer, bytes_answer, compress, object_answer, raw_answer, raw_status_answer,
-    status_answer, unlisted_answer, value_answer,
+    Answer, IsStatus, PARTIAL, body_answer, compress, object_answer, raw_answer, raw_status_answer, status_answer,
+    unlisted_answer, value_answer,
 };
-pub use table::{one_row, partial_metadata, table_for};
+pub use table::{one_row, partial_metadata, table_for, table_head, table_row};
 
 pub const JSON: &str = "application/json";
 pub const YAML: &str = "application/yaml";

@@ -124,7 +124,7 @@ fn add_retry(answer: &mut Answer, status: &Status) {
     }
 }
 
-pub fn bytes_answer(code: StatusCode, format: Format, bytes: Bytes) -> Answer {
+fn bytes_answer(code: StatusCode, format: Format, bytes: Bytes) -> Answer {
     body_answer(code, format.content_type(), Body::Whole(bytes))
 }
 
@@ -180,7 +180,7 @@ impl Iterator for Gzip {
             };
             let _ = encoder.write_all(&chunk);
             let done = std::mem::take(encoder.get_mut());
-            if !done.is_empty() {
+            if !done.is_empty() || chunk.is_empty() {
                 return Some(done.into());
             }
         }

@@ -18,22 +18,7 @@ pub fn table_for(
     list: &Value,
     headers: bool,
 ) -> Value {
-    let columns = columns_of(served);
-    let rows: Vec<Value> = objects
-        .iter()
-        .map(|object| {
-            let mut row = vec![cells(columns, object, now)];
-            if let Some(completed) = served.kind.rules.row_completed(object) {
-                row.push((Text::new_static("conditions"), Value::Array(vec![condition(&completed)])));
-            }
-            match include {
-                "None" => row.push((Text::new_static("object"), Value::Null)),
-                "Object" => row.push((Text::new_static("object"), served.to_served(object.clone()))),
-                _ => row.push((Text::new_static("object"), partial_metadata(served, object, version))),
-            }
-            Value::Object(Map::in_order(row))
-        })
-        .collect();
+    let rows: Vec<Value> = objects.iter().map(|object| table_row(served, version, object, include, now)).collect();
     let metadata = match (list, objects) {
         (Value::Null, [object]) if object.get("metadata").has("resourceVersion") => {
             object! { "resourceVersion": object.get("metadata").str("resourceVersion") }
@@ -41,14 +26,33 @@ pub fn table_for(
         (Value::Null, _) => Value::object(),
         (list, _) => list.clone(),
     };
-    let definitions = if headers { definitions(columns) } else { Vec::new() };
+    let mut table = table_head(served, version, metadata, headers);
+    table.set("rows", rows);
+    table
+}
+
+/// A table without its rows.
+pub fn table_head(served: &Served, version: &str, metadata: Value, headers: bool) -> Value {
     object! {
         "kind": "Table",
         "apiVersion": format!("meta.k8s.io/{version}"),
         "metadata": metadata,
-        "columnDefinitions": if headers { Value::Array(definitions) } else { Value::Null },
-        "rows": rows,
+        "columnDefinitions": if headers { Value::Array(definitions(columns_of(served))) } else { Value::Null },
     }
+}
+
+/// The row of an object in the stored form.
+pub fn table_row(served: &Served, version: &str, object: &Value, include: &str, now: i64) -> Value {
+    let mut row = vec![cells(columns_of(served), object, now)];
+    if let Some(completed) = served.kind.rules.row_completed(object) {
+        row.push((Text::new_static("conditions"), Value::Array(vec![condition(&completed)])));
+    }
+    match include {
+        "None" => row.push((Text::new_static("object"), Value::Null)),
+        "Object" => row.push((Text::new_static("object"), served.to_served(object.clone()))),
+        _ => row.push((Text::new_static("object"), partial_metadata(served, object, version))),
+    }
+    Value::Object(Map::in_order(row))
 }
 
 /// The table of a single object that is of no served kind.

@@ -4,15 +4,18 @@
 mod body_type;
 pub mod change;
 mod components;
+mod continue_token;
 mod create;
 mod delete;
 mod lease;
 mod list;
+mod list_body;
 mod metadata;
 mod own;
 mod read;
 mod review;
 mod review_selectors;
+mod selected;
 mod subresource;
 mod update;
 mod watch;

@@ -16,6 +16,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::list::Filter;
 use super::read::unworded_version;
+use super::selected::Selected;
 use super::{Call, cache_error};
 use crate::cache::{CachedEvent, Change, Entry, Gone, Limit, Object, Subscription, Taken};
 use crate::content::{Accept, Answer, Body, Format, Transform, body_answer, partial_metadata, table_for};
@@ -37,7 +38,7 @@ impl Call<'_> {
     pub(super) async fn watch(&mut self) -> Result<Answer, Status> {
         self.options.watch = true;
         self.options.check_list(self.server.features.watch_list)?;
-        let filter = Filter::new(self)?;
+        let filter = Arc::new(Filter::new(self)?);
         let (initial, subscription, end_of_initial) = self.start_of_watch(&filter).await?;
         let time = time_limit(self.options.timeout_seconds).unwrap_or_else(|| {
             Duration::from_secs(TIMEOUT_MIN_SECONDS + self.server.entropy.next_u64() % TIMEOUT_MIN_SECONDS)
@@ -69,7 +70,7 @@ impl Call<'_> {
     }
 
     /// The objects to send first, the cursor from which changes follow, and the bookmark that ends the first part.
-    async fn start_of_watch(&self, filter: &Filter) -> Result<(Vec<Entry>, Subscription, Option<u64>), Status> {
+    async fn start_of_watch(&self, filter: &Arc<Filter>) -> Result<(Vec<Entry>, Subscription, Option<u64>), Status> {
         let resource = self.served.stored();
         let namespace = if self.served.kind.is_namespaced() { self.info.namespace.as_str() } else { "" };
         let version = self.options.resource_version.as_deref().map(unworded_version).transpose()?;
@@ -96,7 +97,7 @@ impl Call<'_> {
         }
         let (items, revision) = resource.snapshot();
         let subscription = resource.subscribe(namespace, revision).map_err(too_old)?;
-        let mut entries: Vec<Entry> = filter.range(self, &items, "").map(|(_, entry)| entry.clone()).collect();
+        let mut entries = Selected::new(self, filter.clone(), items, "").collect().await;
         entries.sort_by_key(|entry| entry.revision);
         let bookmark = (streaming == Some(true)).then_some(revision);
         Ok((entries, subscription, bookmark))
@@ -120,7 +121,7 @@ fn too_old(gone: Gone) -> Status {
 
 struct Watch {
     served: Arc<Served>,
-    filter: Filter,
+    filter: Arc<Filter>,
     accept: Accept,
     include: String,
     initial: VecDeque<Entry>,
@@ -163,6 +164,8 @@ impl Watch {
                     if !bytes.is_empty() {
                         return Some((bytes, self));
                     }
+                    // Nothing of it was for this watch, and more may be there at once.
+                    tokio::task::yield_now().await;
                 }
                 Next::Timer => {
                     let now = Instant::now();
@@ -229,6 +232,8 @@ impl Watch {
                 return true;
             }
         }
+        // A watch may last for hours: the room that they took is not kept for it.
+        self.initial = VecDeque::new();
         if let Some(revision) = self.end_of_initial.take()
             && self.bookmarks
         {

@@ -57,7 +57,8 @@ pub fn write_pretty(value: &Value, out: &mut Vec<u8>) {
     write_indented(value, 0, out);
 }
 
-fn write_indented(value: &Value, level: usize, out: &mut Vec<u8>) {
+/// The same for a value that stands inside others, so many levels down; what stands before it is not written.
+pub fn write_indented(value: &Value, level: usize, out: &mut Vec<u8>) {
     match value {
         Value::Array(items) if !items.is_empty() => {
             out.push(b'[');

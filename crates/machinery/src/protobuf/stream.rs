@@ -15,14 +15,9 @@ pub struct ListFrame {
 }
 
 impl ListFrame {
-    /// The envelope carries the length of all, so the items' lengths are asked for.
-    pub fn new(
-        ty: &'static Type,
-        api_version: &str,
-        kind: &str,
-        metadata: &Value,
-        item_lengths: impl IntoIterator<Item = usize>,
-    ) -> ListFrame {
+    /// The envelope carries the length of all, so that of the items is asked for: the sum of [`ListFrame::room_for`]
+    /// each.
+    pub fn new(ty: &'static Type, api_version: &str, kind: &str, metadata: &Value, items: usize) -> ListFrame {
         let items_number = ty.field("items").map_or(2, |field| field.number);
         let mut list_meta = Vec::with_capacity(64);
         let mut metadata_number = 1;
@@ -34,7 +29,6 @@ impl ListFrame {
                 }
             });
         }
-        let items: usize = item_lengths.into_iter().map(|length| 1 + varint_len(length as u64) + length).sum();
         let mut head = Vec::with_capacity(list_meta.len() + api_version.len() + kind.len() + 32);
         envelope_head(api_version, kind, list_meta.len() + items, &mut head);
         let mut tail = Vec::with_capacity(ENVELOPE_TAIL.len());
@@ -42,6 +36,11 @@ impl ListFrame {
         if metadata_number < items_number { &mut head } else { &mut tail }.extend_from_slice(&list_meta);
         tail.extend_from_slice(ENVELOPE_TAIL);
         ListFrame { head, tail, items_number }
+    }
+
+    /// What an item of this length takes, with what stands before it.
+    pub fn room_for(length: usize) -> usize {
+        1 + varint_len(length as u64) + length
     }
 
     /// Appends what stands before an item of this length.
@@ -60,9 +59,9 @@ pub fn encode_list<T: AsRef<[u8]>>(
     items: &[T],
     out: &mut Vec<u8>,
 ) {
-    let lengths = || items.iter().map(|item| item.as_ref().len());
-    let frame = ListFrame::new(ty, api_version, kind, metadata, lengths());
-    out.reserve(frame.head.len() + lengths().map(|length| length + 6).sum::<usize>() + frame.tail.len());
+    let room = items.iter().map(|item| ListFrame::room_for(item.as_ref().len())).sum();
+    let frame = ListFrame::new(ty, api_version, kind, metadata, room);
+    out.reserve(frame.head.len() + room + frame.tail.len());
     out.extend_from_slice(&frame.head);
     for item in items {
         frame.item_head(item.as_ref().len(), out);
