@@ -17,6 +17,7 @@ mod content;
 mod discovery;
 mod features;
 mod health;
+mod identity_lease;
 mod metrics;
 mod openapi;
 mod registry;

@@ -2,12 +2,15 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::names::address::Subnet;
 use rkube_store::Store;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::admission::Chain;
 use crate::allocation::default_range::DefaultRange;
@@ -18,11 +21,15 @@ use crate::authn::service_account::Signer;
 use crate::bootstrap;
 use crate::cache::Cache;
 use crate::features::Features;
+use crate::identity_lease;
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::registry::{Component, Leases};
 use crate::request::{User, UserRef};
 use crate::resources::Resources;
+
+/// How long the end waits for the server's lease to be removed.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a server is made from.
 pub struct Config {
@@ -41,6 +48,8 @@ pub struct Config {
     pub node_ports: std::ops::RangeInclusive<u16>,
     /// Where the `kubernetes` service's endpoints are, and the port they listen on.
     pub advertise: (IpAddr, u16),
+    /// This host, in the name of the server's identity.
+    pub host_name: String,
     /// The other parts of the control plane, for those who ask how they are.
     pub components: Vec<Component>,
 }
@@ -64,9 +73,12 @@ pub struct ApiServer {
     /// True once the server takes no more work: watches end.
     pub(crate) draining: watch::Sender<bool>,
     pub(crate) advertise: (IpAddr, u16),
+    pub(crate) host_name: String,
     pub(crate) components: Vec<Component>,
     /// Who the server is in requests of its own.
     pub(crate) itself: UserRef,
+    /// Keeps the server's lease.
+    identity: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -89,8 +101,8 @@ impl ApiServer {
             pem => Some(Signer::new(pem).map_err(Error::Configuration)?),
         };
         let caches = resources.caches().to_vec();
-        let cache =
-            Cache::start(config.store.clone(), caches).await.map_err(|error| Error::Store(error.to_string()))?;
+        let cache = Cache::start(config.store.clone(), caches, config.clock.clone()).await;
+        let cache = cache.map_err(|error| Error::Store(error.to_string()))?;
         let allocation = Allocation::new(ranges);
         let server = Arc::new(ApiServer {
             admission: Chain::new(&resources, &config.entropy),
@@ -109,8 +121,10 @@ impl ApiServer {
             resources,
             draining: watch::Sender::new(false),
             advertise: config.advertise,
+            host_name: config.host_name,
             components: config.components,
             itself: Arc::new(User::apiserver()),
+            identity: Mutex::default(),
         });
         let mut range = DefaultRange::default();
         bootstrap::run(&server, &mut range).await.map_err(|status| Error::Bootstrap(status.message))?;
@@ -118,12 +132,24 @@ impl ApiServer {
         repair.services(&server).await;
         tokio::spawn(repair::run(Arc::downgrade(&server), repair));
         tokio::spawn(bootstrap::keep(Arc::downgrade(&server), range));
+        *server.identity.lock() = Some(tokio::spawn(identity_lease::keep(Arc::downgrade(&server))));
         Ok(server)
     }
 
     /// Ends watches and lets clients go elsewhere. Requests under way are answered.
     pub fn drain(&self) {
         self.draining.send_replace(true);
+    }
+
+    /// The last thing that the server does, once its clients are gone: takes leave of the others. The store may end then.
+    pub async fn finish(&self) {
+        self.drain();
+        let identity = self.identity.lock().take();
+        if let Some(identity) = identity {
+            // What is left behind when this takes too long runs out by itself.
+            let _ = tokio::time::timeout(FINISH_TIMEOUT, identity).await;
+        }
+        self.cache.close();
     }
 
     pub(crate) fn is_draining(&self) -> bool {

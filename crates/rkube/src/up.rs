@@ -82,6 +82,7 @@ impl Cluster {
             service_ranges: options.service_cluster_ip_range.ranges().to_vec(),
             node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,
             advertise: (address.ip(), address.port()),
+            host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             components: vec![
                 Component { name: "scheduler", fault: Some("this process runs no scheduler") },
                 Component { name: "controller-manager", fault: None },

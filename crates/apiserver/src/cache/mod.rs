@@ -6,19 +6,22 @@
 //! - Watchers have no queues: each has a cursor into the resource's ring of recent events and pulls when its socket
 //!   takes more. One that falls behind the ring is told that its version is too old.
 
+mod marks;
 mod object;
 mod resource;
 mod ring;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use rkube_machinery::host::Clock;
 use rkube_store::{Batch, Event, EventKind, KeyValue, RangeQuery, Revision, Sink, Store, WatchHandle};
 use tokio::sync::{Notify, watch};
 
+use marks::{MARK_INTERVAL, Marks};
 pub use object::{Object, schema_of};
 pub use resource::{CachedEvent, Change, Entry, Gone, Items, Resource, Subscription};
 pub use ring::{Limit, Taken};
@@ -34,6 +37,10 @@ pub struct Cache {
     store: Arc<dyn Store>,
     shared: Arc<Shared>,
     watching: parking_lot::Mutex<Option<WatchHandle>>,
+    marks: parking_lot::Mutex<Marks>,
+    /// Lists of revisions before this one are refused.
+    compacted: AtomicU64,
+    closed: AtomicBool,
 }
 
 struct Shared {
@@ -53,8 +60,13 @@ pub enum Error {
 }
 
 impl Cache {
-    /// Reads everything from the store and keeps watching it. The task that restarts a broken watch ends with the cache.
-    pub async fn start(store: Arc<dyn Store>, mut resources: Vec<Arc<Resource>>) -> Result<Arc<Cache>, Error> {
+    /// Reads everything from the store and keeps watching it. The tasks that restart a broken watch and look at the
+    /// clock end with the cache.
+    pub async fn start(
+        store: Arc<dyn Store>,
+        mut resources: Vec<Arc<Resource>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Cache>, Error> {
         resources.sort_by(|left, right| left.prefix.cmp(&right.prefix));
         let shared = Arc::new(Shared {
             resources,
@@ -62,11 +74,24 @@ impl Cache {
             advanced: Notify::new(),
             ended: watch::Sender::new(0),
         });
-        let cache = Arc::new(Cache { store, shared, watching: parking_lot::Mutex::new(None) });
+        let cache = Arc::new(Cache {
+            store,
+            shared,
+            watching: parking_lot::Mutex::new(None),
+            marks: parking_lot::Mutex::default(),
+            compacted: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        });
         cache.load().await?;
         let ended = cache.shared.ended.subscribe();
         tokio::spawn(keep_watching(Arc::downgrade(&cache), ended));
+        tokio::spawn(keep_marks(Arc::downgrade(&cache), clock));
         Ok(cache)
+    }
+
+    /// The store may go away from now on: when its watch ends, no new one is started.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
     }
 
     /// Reads all objects at one revision and watches from there.
@@ -92,6 +117,18 @@ impl Cache {
     /// The revision up to which the cache has seen everything.
     pub fn revision(&self) -> Revision {
         self.shared.revision.load(Ordering::Acquire)
+    }
+
+    /// The oldest revision that can be listed, by its age. Watches may resume from before.
+    pub fn compacted(&self) -> Revision {
+        self.compacted.load(Ordering::Acquire)
+    }
+
+    /// Notes the revision at this time, and lets those that are too old now be forgotten.
+    pub fn mark(&self, now_seconds: i64) {
+        if let Some(oldest) = self.marks.lock().note(now_seconds, self.revision()) {
+            self.compacted.fetch_max(oldest, Ordering::AcqRel);
+        }
     }
 
     /// Waits until the cache has seen all that was written before this call.
@@ -121,17 +158,28 @@ impl Cache {
 }
 
 /// Starts the watch on the store again whenever it ends.
-async fn keep_watching(cache: std::sync::Weak<Cache>, mut ended: watch::Receiver<u64>) {
+async fn keep_watching(cache: Weak<Cache>, mut ended: watch::Receiver<u64>) {
     while ended.changed().await.is_ok() {
         loop {
-            let Some(cache) = cache.upgrade() else { return };
+            let Some(cache) = cache.upgrade().filter(|cache| !cache.closed.load(Ordering::Acquire)) else { return };
             match cache.load().await {
                 Ok(()) => break,
+                Err(_) if cache.closed.load(Ordering::Acquire) => return,
                 Err(error) => tracing::warn!(%error, "cannot watch the store, trying again"),
             }
             drop(cache);
             tokio::time::sleep(REWATCH_DELAY).await;
         }
+    }
+}
+
+async fn keep_marks(cache: Weak<Cache>, clock: Arc<dyn Clock>) {
+    let mut ticks = tokio::time::interval(MARK_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(cache) = cache.upgrade() else { return };
+        cache.mark(clock.now_seconds());
     }
 }
 

@@ -142,3 +142,27 @@ async fn a_reset_ends_watches_and_no_place_comes_twice() {
     let second = watch.next(ALL).await.unwrap();
     assert!(second.from >= first.to);
 }
+
+struct NoTime;
+
+impl Clock for NoTime {
+    fn now_micros(&self) -> i64 {
+        0
+    }
+}
+
+#[tokio::test]
+async fn a_closed_cache_lets_the_store_go() {
+    let store: Arc<dyn Store> = Arc::new(rkube_store::Memory::new());
+    let cache = Cache::start(store.clone(), vec![resource("configmaps")], Arc::new(NoTime)).await.unwrap();
+    assert_eq!(cache.shared.ended.receiver_count(), 1);
+    cache.close();
+    store.shutdown().await;
+    let gone = async {
+        while cache.shared.ended.receiver_count() > 0 {
+            tokio::time::sleep(REWATCH_DELAY / 10).await;
+        }
+    };
+    // Only if it did not stop is this ever reached.
+    tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap();
+}

@@ -68,7 +68,7 @@ impl Call<'_> {
             }
             let reached = self.server.cache.reach(revision as u64).await;
             reached.map_err(cache_error).map_err(without_retry)?;
-            let items = resource.snapshot_at(revision as u64).map_err(|_| {
+            let items = self.past(revision as u64).ok_or_else(|| {
                 let prefix = Filter::scope_prefix(self);
                 let mut status = Status::expired(TOKEN_TOO_OLD);
                 status.continue_token = encode_token(start.strip_prefix(&prefix).unwrap_or(&start), -1, None);
@@ -101,8 +101,14 @@ impl Call<'_> {
 
     async fn exact(&self, version: u64) -> Result<Snapshot, Status> {
         self.server.cache.reach(version).await.map_err(cache_error).map_err(without_retry)?;
-        let items = self.served.stored().snapshot_at(version).map_err(|_| Status::expired(TOO_OLD))?;
+        let items = self.past(version).ok_or_else(|| Status::expired(TOO_OLD))?;
         Ok(Snapshot { items, revision: version, start: String::new(), left: None })
+    }
+
+    /// All objects as they were at a revision, unless it is too old.
+    fn past(&self, revision: u64) -> Option<Items> {
+        let kept = revision >= self.server.cache.compacted();
+        self.served.stored().snapshot_at(revision).ok().filter(|_| kept)
     }
 
     /// The list in the form asked for.
@@ -288,3 +294,7 @@ fn without_retry(mut status: Status) -> Status {
     }
     status
 }
+
+#[cfg(test)]
+#[path = "list_tests.rs"]
+mod tests;

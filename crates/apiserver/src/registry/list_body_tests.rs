@@ -107,7 +107,7 @@ fn many_objects_take_many_pieces() {
     let accept = Accept { format: Format::Yaml, ..Accept::PLAIN };
     let form = Form { served: served.clone(), accept, include: String::new(), now: 0 };
     let pieces: Vec<usize> = ListBody::of(form, entries, metadata()).map(|piece| piece.len()).collect();
-    assert!(pieces.len() > 2 && pieces.iter().all(|size| *size < 2 * CHUNK_BYTES), "{pieces:?}");
+    assert!(pieces.len() > 1 && pieces.iter().all(|size| *size < 2 * CHUNK_BYTES), "{pieces:?}");
 }
 
 #[test]

@@ -58,6 +58,7 @@ pub async fn run(server: Arc<ApiServer>, listener: TcpListener, tls: ServerConfi
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
         tracing::warn!("some connections did not end in time");
     }
+    server.finish().await;
 }
 
 /// A closed channel means stop, too.

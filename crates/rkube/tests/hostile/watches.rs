@@ -7,7 +7,7 @@ use rkube_testkit::{Etcd, Rkube};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Watch};
-use crate::{is_well, start};
+use crate::{is_well, start, start_durable};
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
@@ -56,6 +56,39 @@ fn a_watch_on_etcd_sees_every_key_that_a_lease_takes_along() {
         assert_eq!(versions.len(), 1, "one lease, one revision: {versions:?}");
     }
     is_well(&rkube);
+}
+
+/// Revisions move on even when nobody writes, so that continue tokens expire.
+#[test]
+fn the_server_renews_its_identity() {
+    let rkube = start();
+    let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?watch=1&timeoutSeconds=60";
+    let mut watch = Watch::start(&Client::of(&rkube), path).unwrap().unwrap();
+    let [made, renewed] = [(); 2].map(|()| watch.next_event().unwrap().unwrap());
+    assert_eq!((&made["type"], &renewed["type"]), (&"ADDED".into(), &"MODIFIED".into()));
+    let (before, after) = (&made["object"], &renewed["object"]);
+    let name = before["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("apiserver-") && name.len() == 36, "{name}");
+    assert_eq!(before["metadata"]["labels"]["apiserver.kubernetes.io/identity"], "kube-apiserver");
+    assert!(before["spec"]["holderIdentity"].as_str().unwrap().starts_with(&format!("{name}_")), "{before}");
+    assert_eq!(before["spec"]["leaseDurationSeconds"], 3600);
+    assert_ne!(before["spec"]["renewTime"], after["spec"]["renewTime"]);
+    assert_eq!(before["metadata"]["uid"], after["metadata"]["uid"]);
+}
+
+#[test]
+fn an_orderly_end_complains_of_nothing() {
+    let mut servers = vec![start(), start_durable()];
+    let etcd = Etcd::start();
+    servers.extend(etcd.iter().map(|etcd| {
+        let store = format!("--store=etcd={}", etcd.url());
+        Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &[&store])
+    }));
+    for mut rkube in servers {
+        assert!(rkube.terminate().success());
+        let said = rkube.stderr();
+        assert!(!said.contains("WARN") && !said.contains("ERROR"), "{said}");
+    }
 }
 
 /// The names and versions of the next objects to go.

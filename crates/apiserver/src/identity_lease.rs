@@ -1,0 +1,218 @@
+//! The server's identity: a Lease in `kube-system` by which others know that it is there. Made when the server is
+//! there, renewed every ten seconds, removed when it ends in good order; those of servers that did not are collected.
+//!
+//! The renewals have a use of their own: revisions move on even when nobody else writes, so that continue tokens expire.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use rkube_machinery::{Status, Value, json, object, time};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
+
+use crate::bootstrap::{ask, failed};
+use crate::registry::{AGENT, Own, uuid};
+use crate::server::ApiServer;
+
+const RENEW_INTERVAL: Duration = Duration::from_secs(10);
+const DURATION_SECONDS: i64 = 3600;
+/// How often leases that have run out are looked for.
+const COLLECT_INTERVAL: Duration = Duration::from_secs(3600);
+const GROUP: &str = "coordination.k8s.io";
+const NAMESPACE: &str = "kube-system";
+const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+/// Labels an identity lease with who has it.
+const COMPONENT_LABEL: &str = "apiserver.kubernetes.io/identity";
+const HOST_LABEL: &str = "kubernetes.io/hostname";
+
+/// Keeps the lease until the server drains or is gone.
+pub async fn keep(server: Weak<ApiServer>) {
+    let Some(mut lease) = server.upgrade().filter(|server| is_served(server)).map(|server| IdentityLease::of(&server))
+    else {
+        return;
+    };
+    let Some(mut draining) = server.upgrade().map(|server| server.draining.subscribe()) else { return };
+    if let Some(server) = server.upgrade() {
+        // Of a server before this one, on this host: whoever held it is gone.
+        lease.remove(&server).await;
+    }
+    let mut renew = interval(RENEW_INTERVAL);
+    renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut collect = interval_at(Instant::now() + COLLECT_INTERVAL, COLLECT_INTERVAL);
+    collect.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let due = tokio::select! {
+            _ = draining.wait_for(|draining| *draining) => Due::End,
+            _ = renew.tick() => Due::Renewal,
+            _ = collect.tick() => Due::Collection,
+        };
+        let Some(server) = server.upgrade() else { return };
+        match due {
+            Due::Renewal => lease.renew(&server).await,
+            Due::Collection => collect_expired(&server).await,
+            Due::End => return lease.remove(&server).await,
+        }
+    }
+}
+
+enum Due {
+    Renewal,
+    Collection,
+    End,
+}
+
+fn is_served(server: &ApiServer) -> bool {
+    server.resources.find(GROUP, "v1", "leases").is_some()
+}
+
+struct IdentityLease {
+    name: String,
+    holder: String,
+    host: String,
+    /// As it was last written.
+    latest: Option<Value>,
+    /// Whether the last renewal failed, which is said once.
+    failing: bool,
+}
+
+impl IdentityLease {
+    fn of(server: &ApiServer) -> IdentityLease {
+        let name = name_of(&server.host_name);
+        let holder = format!("{name}_{}", uuid(&*server.entropy));
+        IdentityLease { name, holder, host: server.host_name.clone(), latest: None, failing: false }
+    }
+
+    async fn renew(&mut self, server: &ApiServer) {
+        let renewed = match self.latest.take() {
+            Some(latest) => match self.update(server, latest).await {
+                // Somebody else wrote or removed it.
+                Err(_) => self.ensure(server).await,
+                renewed => renewed,
+            },
+            None => self.ensure(server).await,
+        };
+        match renewed {
+            Ok(latest) => {
+                self.latest = Some(latest);
+                self.failing = false;
+            }
+            Err(status) if !std::mem::replace(&mut self.failing, true) => {
+                tracing::warn!(why = status.message, "cannot renew the lease that says that this server is there");
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Makes the lease, or renews the one that is there.
+    async fn ensure(&self, server: &ApiServer) -> Result<Value, Status> {
+        let path = format!("{PATH}/{}", self.name);
+        match ask(server, Method::GET, &path, "", Bytes::new()).await? {
+            (StatusCode::OK, body) => self.update(server, json::parse(&body).unwrap_or_default()).await,
+            (StatusCode::NOT_FOUND, _) => {
+                let lease = object! {
+                    "apiVersion": "coordination.k8s.io/v1",
+                    "kind": "Lease",
+                    "metadata": object! { "name": self.name.as_str(), "namespace": NAMESPACE },
+                    "spec": object! { "holderIdentity": self.holder.as_str() },
+                };
+                self.send(server, Method::POST, PATH, lease).await
+            }
+            (_, body) => Err(failed(&path, &body)),
+        }
+    }
+
+    async fn update(&self, server: &ApiServer, lease: Value) -> Result<Value, Status> {
+        self.send(server, Method::PUT, &format!("{PATH}/{}", self.name), lease).await
+    }
+
+    /// Sends the lease, renewed.
+    async fn send(&self, server: &ApiServer, method: Method, path: &str, mut lease: Value) -> Result<Value, Status> {
+        let labels = lease.object_mut("metadata").object_mut("labels");
+        labels.set(COMPONENT_LABEL, AGENT);
+        labels.set(HOST_LABEL, self.host.as_str());
+        let spec = lease.object_mut("spec");
+        spec.set("leaseDurationSeconds", DURATION_SECONDS);
+        spec.set("renewTime", time::format_micros(server.clock.now_micros()));
+        let (code, body) = ask(server, method, path, "application/json", json::to_string(&lease).into()).await?;
+        if !code.is_success() {
+            return Err(failed(path, &body));
+        }
+        Ok(json::parse(&body).unwrap_or_default())
+    }
+
+    async fn remove(&self, server: &ApiServer) {
+        let path = format!("{PATH}/{}", self.name);
+        // That it is not there is fine, and what cannot be removed runs out.
+        match ask(server, Method::DELETE, &path, "", Bytes::new()).await {
+            Ok((code, body)) if !code.is_success() && code != StatusCode::NOT_FOUND => {
+                tracing::debug!(why = %String::from_utf8_lossy(&body), "cannot remove the server's lease");
+            }
+            Ok(_) => {}
+            Err(status) => tracing::debug!(why = status.message, "cannot remove the server's lease"),
+        }
+    }
+}
+
+/// Removes the leases of servers that are gone.
+async fn collect_expired(server: &ApiServer) {
+    let Some(leases) = server.resources.cache(GROUP, "v1", "leases") else { return };
+    let Some(own) = Own::new(server, GROUP, "v1", "leases", NAMESPACE) else { return };
+    let now = server.clock.now_seconds();
+    for lease in leases.within(NAMESPACE) {
+        if lease.label(COMPONENT_LABEL) == Some(AGENT)
+            && is_expired(lease.value(0).get("spec"), now)
+            && let Err(status) = own.delete(&lease.name, &lease.uid).await
+        {
+            tracing::debug!(why = status.message, "cannot remove a lease that has run out");
+        }
+    }
+}
+
+/// A lease that does not say how long it lasts is nobody's.
+fn is_expired(spec: &Value, now: i64) -> bool {
+    let (Ok((renewed, _)), Some(duration)) =
+        (time::parse_micros(spec.str("renewTime")), spec.get("leaseDurationSeconds").as_int())
+    else {
+        return true;
+    };
+    renewed.saturating_add(duration) < now
+}
+
+/// The name that a server on this host has.
+fn name_of(host: &str) -> String {
+    let mut text = Vec::new();
+    for part in [host, AGENT] {
+        text.extend_from_slice(&(part.len() as u16).to_be_bytes());
+        text.extend_from_slice(part.as_bytes());
+    }
+    let hash = ring::digest::digest(&ring::digest::SHA256, &text);
+    format!("apiserver-{}", base32(&hash.as_ref()[..16]))
+}
+
+/// RFC 4648, without padding, in small letters.
+fn base32(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let bit = |at: usize| bytes.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
+    let letter = |start: usize| (start..start + 5).fold(0, |number, at| number << 1 | usize::from(bit(at)));
+    (0..bytes.len() * 8).step_by(5).map(|start| char::from(LETTERS[letter(start)])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_kubernetes_gives() {
+        assert_eq!(base32(b"foobar"), "mzxw6ytboi");
+        assert_eq!(base32(b""), "");
+        assert_eq!(name_of("host"), "apiserver-dd6egxogzxmivwqge6rcnj6rwi");
+    }
+
+    #[test]
+    fn a_lease_runs_out() {
+        let spec = object! { "renewTime": "1970-01-01T00:01:40.000000Z", "leaseDurationSeconds": 50 };
+        assert!(!is_expired(&spec, 150) && is_expired(&spec, 151));
+        assert!(is_expired(&object! { "leaseDurationSeconds": 50 }, 0) && is_expired(&Value::Null, 0));
+    }
+}
