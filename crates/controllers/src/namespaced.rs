@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Namespace;
 use rkube_operator::kube::api::Api;
 use rkube_operator::kube::{self, Client, Resource};
-use rkube_operator::{Informer, Queue};
+use rkube_operator::{Informer, Outcome, Queue};
 
 const WORKERS: usize = 2;
 
@@ -22,7 +22,7 @@ pub async fn run<K, F>(
 ) where
     K: Resource + Clone + Debug + serde::de::DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Default + Eq + Hash + Clone,
-    F: Future<Output = Result<(), kube::Error>>,
+    F: Future<Output = Result<Outcome, kube::Error>>,
 {
     let queue: Queue<String> = Queue::new();
     let adding = queue.clone();
@@ -42,7 +42,7 @@ pub async fn run<K, F>(
         async move {
             let alive = namespaces.get("", &namespace).filter(|found| found.metadata.deletion_timestamp.is_none());
             if alive.is_none() {
-                return Ok(());
+                return Ok(Outcome::Unchanged);
             }
             let current = objects.get(&namespace, name);
             settle(reconcile(client, namespace, current).await)
@@ -52,9 +52,11 @@ pub async fn run<K, F>(
 }
 
 /// That somebody else was first, or that the namespace goes, is no failure.
-fn settle(outcome: Result<(), kube::Error>) -> Result<(), kube::Error> {
+fn settle(outcome: Result<Outcome, kube::Error>) -> Result<Outcome, kube::Error> {
     match outcome {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) || status.reason == "Forbidden" => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) || status.reason == "Forbidden" => {
+            Ok(Outcome::Wrote)
+        }
         other => other,
     }
 }

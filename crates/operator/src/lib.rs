@@ -13,4 +13,4 @@ pub mod reconcile;
 pub use informer::{Informer, Key};
 pub use kube;
 pub use queue::Queue;
-pub use reconcile::run;
+pub use reconcile::{Outcome, run};

@@ -1,4 +1,7 @@
 //! A work queue: each key is worked on by one worker at a time, and however often it is added while it waits, once.
+//!
+//! Nobody can make it spin: a key that failed waits, longer each time, and so does one that keeps being written. Two who
+//! want an object to be different would else overwrite each other as fast as they can.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -7,10 +10,20 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// The first delay after a failure; doubled with each further one.
 const DELAY_FIRST: Duration = Duration::from_millis(5);
 const DELAY_MAX: Duration = Duration::from_secs(60);
+
+/// A key may be written this often before it has to wait.
+const WRITES_AT_ONCE: u32 = 16;
+/// The delay after the first write beyond these; doubled with each further one up to [`DELAY_MAX`].
+const WRITE_DELAY_FIRST: Duration = Duration::from_millis(100);
+/// One write is forgotten after each such time.
+const WRITE_FORGOTTEN: Duration = Duration::from_secs(60);
+/// Beyond so many keys with writes to remember, those that are forgotten by now are dropped.
+const PACES_MAX: usize = 1024;
 
 pub struct Queue<K> {
     shared: Arc<Shared<K>>,
@@ -33,6 +46,36 @@ struct State<K> {
     dirty: HashSet<K>,
     working: HashSet<K>,
     failures: HashMap<K, u32>,
+    /// When a key is to be added: the earliest time that was asked for.
+    later: HashMap<K, Instant>,
+    paces: HashMap<K, Pace>,
+    /// How many paces there may be before the old ones are looked for again.
+    paces_max: usize,
+}
+
+/// How often a key was written of late.
+struct Pace {
+    writes: u32,
+    last: Instant,
+}
+
+impl Pace {
+    fn writes_at(&self, now: Instant) -> u32 {
+        let forgotten = now.duration_since(self.last).as_secs() / WRITE_FORGOTTEN.as_secs();
+        self.writes.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX))
+    }
+
+    /// When the key may be worked on again.
+    fn until(&self) -> Instant {
+        match self.writes.checked_sub(WRITES_AT_ONCE) {
+            None | Some(0) => self.last,
+            Some(beyond) => self.last + doubled(WRITE_DELAY_FIRST, beyond),
+        }
+    }
+}
+
+fn doubled(first: Duration, times: u32) -> Duration {
+    first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1).min(20))).min(DELAY_MAX)
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> Default for Queue<K> {
@@ -48,12 +91,22 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             dirty: HashSet::new(),
             working: HashSet::new(),
             failures: HashMap::new(),
+            later: HashMap::new(),
+            paces: HashMap::new(),
+            paces_max: PACES_MAX,
         };
         Queue { shared: Arc::new(Shared { state: Mutex::new(state), added: Notify::new() }) }
     }
 
+    /// One that was written too often of late is added when it may be.
     pub fn add(&self, key: K) {
         let mut state = self.shared.state.lock();
+        if let Some(until) = state.paces.get(&key).map(Pace::until)
+            && until > Instant::now()
+        {
+            drop(state);
+            return self.add_at(key, until);
+        }
         if !state.dirty.insert(key.clone()) || state.working.contains(&key) {
             return;
         }
@@ -62,15 +115,32 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         self.shared.added.notify_one();
     }
 
+    /// However often this is called, the key is added once: at the earliest of the times.
     pub fn add_after(&self, key: K, delay: Duration) {
+        self.add_at(key, Instant::now() + delay);
+    }
+
+    fn add_at(&self, key: K, at: Instant) {
+        let mut state = self.shared.state.lock();
+        if state.later.get(&key).is_some_and(|earlier| *earlier <= at) {
+            return;
+        }
+        state.later.insert(key.clone(), at);
+        drop(state);
         let queue = self.clone();
         tokio::spawn(async move {
-            tokio::time::sleep(delay).await;
+            tokio::time::sleep_until(at).await;
+            let mut state = queue.shared.state.lock();
+            if state.later.get(&key) != Some(&at) {
+                return;
+            }
+            state.later.remove(&key);
+            drop(state);
             queue.add(key);
         });
     }
 
-    /// Waits for a key to work on. Call [`Queue::done`] or [`Queue::failed`] with it afterwards.
+    /// Waits for a key to work on. Call [`Queue::done`], [`Queue::wrote`] or [`Queue::failed`] with it afterwards.
     pub async fn next(&self) -> K {
         loop {
             let added = self.shared.added.notified();
@@ -89,9 +159,24 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         }
     }
 
-    /// The key is as it should be.
+    /// The key is as it should be, and was.
     pub fn done(&self, key: &K) {
         self.shared.state.lock().failures.remove(key);
+        self.finish(key);
+    }
+
+    /// The key is as it should be, because something was written. Who has to write again and again waits in between.
+    pub fn wrote(&self, key: &K) {
+        let now = Instant::now();
+        let mut state = self.shared.state.lock();
+        state.failures.remove(key);
+        let writes = state.paces.get(key).map_or(0, |pace| pace.writes_at(now)) + 1;
+        state.paces.insert(key.clone(), Pace { writes, last: now });
+        if state.paces.len() > state.paces_max {
+            state.paces.retain(|_, pace| pace.writes_at(now) > 0);
+            state.paces_max = PACES_MAX.max(state.paces.len() * 2);
+        }
+        drop(state);
         self.finish(key);
     }
 
@@ -100,21 +185,19 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         let failures = {
             let mut state = self.shared.state.lock();
             let failures = state.failures.entry(key.clone()).or_default();
-            *failures += 1;
+            *failures = failures.saturating_add(1);
             *failures
         };
         self.finish(key);
-        let factor = 2_u32.saturating_pow(failures.saturating_sub(1).min(20));
-        self.add_after(key.clone(), DELAY_FIRST.saturating_mul(factor).min(DELAY_MAX));
+        self.add_after(key.clone(), doubled(DELAY_FIRST, failures));
     }
 
     fn finish(&self, key: &K) {
         let mut state = self.shared.state.lock();
         state.working.remove(key);
-        if state.dirty.contains(key) {
-            state.waiting.push_back(key.clone());
+        if state.dirty.remove(key) {
             drop(state);
-            self.shared.added.notify_one();
+            self.add(key.clone());
         }
     }
 }
@@ -152,5 +235,68 @@ mod tests {
             queue.failed(&key);
         }
         assert!(last >= DELAY_FIRST * 8);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_is_to_be_added_later_is_added_once() {
+        let queue = Queue::new();
+        for seconds in [3, 1, 2, 1, 5] {
+            queue.add_after("a", Duration::from_secs(seconds));
+        }
+        let started = Instant::now();
+        assert_eq!(queue.next().await, "a");
+        assert_eq!(started.elapsed().as_secs(), 1);
+        queue.done(&"a");
+        assert!(tokio::time::timeout(Duration::from_secs(60), queue.next()).await.is_err());
+    }
+
+    /// Two controllers want one object to be different: each undoes what the other writes as soon as it sees it.
+    #[tokio::test(start_paused = true)]
+    async fn two_who_disagree_do_not_write_at_full_speed() {
+        const HOURS: u32 = 2;
+        let (changed, _) = tokio::sync::watch::channel(String::new());
+        let mut tasks = tokio::task::JoinSet::new();
+        let writes: Arc<Mutex<Vec<Instant>>> = Arc::default();
+        for opinion in ["one", "other"] {
+            let queue = Queue::new();
+            let (adding, mut changes) = (queue.clone(), changed.subscribe());
+            queue.add("object");
+            tasks.spawn(async move {
+                while changes.changed().await.is_ok() {
+                    adding.add("object");
+                }
+            });
+            let (changed, writes) = (changed.clone(), writes.clone());
+            tasks.spawn(crate::run("test", queue, 1, move |_| {
+                let (changed, writes) = (changed.clone(), writes.clone());
+                async move {
+                    if *changed.borrow() == opinion {
+                        return Ok::<_, String>(crate::Outcome::Unchanged);
+                    }
+                    writes.lock().push(Instant::now());
+                    assert!(writes.lock().len() < 10_000, "they fight");
+                    changed.send_replace(opinion.to_owned());
+                    Ok(crate::Outcome::Wrote)
+                }
+            }));
+        }
+        tokio::time::sleep(Duration::from_secs(60 * 60) * HOURS).await;
+        assert!(tasks.try_join_next().is_none());
+        let writes = writes.lock().len();
+        // Each its first ones at once, then one each minute.
+        assert!((2 * WRITES_AT_ONCE as usize..500).contains(&writes), "{writes}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_few_writes_are_never_held_up() {
+        let queue = Queue::new();
+        for _ in 0..100 {
+            for _ in 0..WRITES_AT_ONCE / 2 {
+                queue.add("a");
+                let key = tokio::time::timeout(Duration::ZERO, queue.next()).await.unwrap();
+                queue.wrote(&key);
+            }
+            tokio::time::sleep(WRITE_FORGOTTEN * WRITES_AT_ONCE).await;
+        }
     }
 }

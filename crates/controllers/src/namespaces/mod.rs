@@ -8,7 +8,7 @@ use rkube_operator::kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::kube::discovery::{Discovery, Scope, verbs};
 use rkube_operator::kube::{self, Client};
-use rkube_operator::{Informer, Queue};
+use rkube_operator::{Informer, Outcome, Queue};
 
 const FINALIZER: &str = "kubernetes";
 const WORKERS: usize = 2;
@@ -30,12 +30,14 @@ pub async fn run(client: Client) {
     rkube_operator::run("namespace-controller", queue.clone(), WORKERS, move |name: String| {
         let client = client.clone();
         async move {
-            let Some(namespace) = namespaces.get("", &name).filter(|found| must_go(found)) else { return Ok(()) };
+            let Some(namespace) = namespaces.get("", &name).filter(|found| must_go(found)) else {
+                return Ok(Outcome::Unchanged);
+            };
             if empty(&client, &name).await? > 0 {
                 waiting.add_after(name, AGAIN);
-                return Ok(());
+                return Ok(Outcome::Unchanged);
             }
-            finalize(&client, &namespace).await
+            finalize(&client, &namespace).await.map(|()| Outcome::Wrote)
         }
     })
     .await;

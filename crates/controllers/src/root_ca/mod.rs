@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use rkube_operator::Outcome;
 use rkube_operator::kube::Client;
 use rkube_operator::kube::api::{Api, ObjectMeta, PostParams};
 
@@ -26,10 +27,11 @@ pub async fn run(client: Client, root_ca: String) {
             async move {
                 let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
                 match plan(current.as_deref(), &root_ca) {
-                    Plan::Nothing => Ok(()),
-                    Plan::Create(map) => api.create(&PostParams::default(), &map).await.map(|_| ()),
-                    Plan::Replace(map) => api.replace(NAME, &PostParams::default(), &map).await.map(|_| ()),
-                }
+                    Plan::Nothing => return Ok(Outcome::Unchanged),
+                    Plan::Create(map) => api.create(&PostParams::default(), &map).await?,
+                    Plan::Replace(map) => api.replace(NAME, &PostParams::default(), &map).await?,
+                };
+                Ok(Outcome::Wrote)
             }
         },
     )

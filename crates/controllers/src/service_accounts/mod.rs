@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
+use rkube_operator::Outcome;
 use rkube_operator::kube::Client;
 use rkube_operator::kube::api::{Api, ObjectMeta, PostParams};
 
@@ -17,7 +18,7 @@ pub async fn run(client: Client) {
         NAME,
         |client, namespace, current: Option<Arc<ServiceAccount>>| async move {
             if current.is_some() {
-                return Ok(());
+                return Ok(Outcome::Unchanged);
             }
             let account = ServiceAccount {
                 metadata: ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() },
@@ -26,7 +27,7 @@ pub async fn run(client: Client) {
             Api::namespaced(client, &namespace)
                 .create(&PostParams::default(), &account)
                 .await
-                .map(|_: ServiceAccount| ())
+                .map(|_: ServiceAccount| Outcome::Wrote)
         },
     )
     .await;

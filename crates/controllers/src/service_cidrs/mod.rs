@@ -13,7 +13,7 @@ use rkube_machinery::host::Clock;
 use rkube_machinery::time;
 use rkube_operator::kube::api::{Api, ListParams, Patch, PatchParams};
 use rkube_operator::kube::{self, Client};
-use rkube_operator::{Informer, Queue};
+use rkube_operator::{Informer, Outcome, Queue};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -49,7 +49,7 @@ pub async fn run(client: Client, clock: Arc<dyn Clock>) {
         async move {
             let Some(range) = ranges.get("", &name) else {
                 going.lock().remove(&name);
-                return Ok(());
+                return Ok(Outcome::Unchanged);
             };
             if range.metadata.deletion_timestamp.is_none() {
                 return settle(hold(&client, &*clock, &range).await);
@@ -63,7 +63,7 @@ pub async fn run(client: Client, clock: Arc<dyn Clock>) {
             let left = GRACE.saturating_sub(since.elapsed());
             if !left.is_zero() {
                 waiting.add_after(name, left);
-                return Ok(());
+                return Ok(Outcome::Unchanged);
             }
             settle(let_go(&client, &range).await)
         }
@@ -78,17 +78,21 @@ async fn addresses(client: &Client) -> Result<Vec<String>, kube::Error> {
 }
 
 /// Makes sure that the range stays while it is needed, and says that it is ready.
-async fn hold(client: &Client, clock: &dyn Clock, range: &ServiceCIDR) -> Result<(), kube::Error> {
+async fn hold(client: &Client, clock: &dyn Clock, range: &ServiceCIDR) -> Result<Outcome, kube::Error> {
+    let mut outcome = Outcome::Unchanged;
     if !is_held(range) {
-        patch(client, range, &json!({ "metadata": { "finalizers": [FINALIZER] } })).await?;
+        outcome = patch(client, range, &json!({ "metadata": { "finalizers": [FINALIZER] } })).await?;
     }
     let ready = Condition { status: "True", reason: "", message: "Kubernetes Service CIDR is ready" };
-    set_condition(client, clock, range, &ready).await
+    match set_condition(client, clock, range, &ready).await? {
+        Outcome::Unchanged => Ok(outcome),
+        Outcome::Wrote => Ok(Outcome::Wrote),
+    }
 }
 
-async fn let_go(client: &Client, range: &ServiceCIDR) -> Result<(), kube::Error> {
+async fn let_go(client: &Client, range: &ServiceCIDR) -> Result<Outcome, kube::Error> {
     if !is_held(range) {
-        return Ok(());
+        return Ok(Outcome::Unchanged);
     }
     patch(client, range, &json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [FINALIZER] } })).await
 }
@@ -97,10 +101,10 @@ fn is_held(range: &ServiceCIDR) -> bool {
     range.metadata.finalizers.as_ref().is_some_and(|all| all.iter().any(|one| one == FINALIZER))
 }
 
-async fn patch(client: &Client, range: &ServiceCIDR, patch: &serde_json::Value) -> Result<(), kube::Error> {
+async fn patch(client: &Client, range: &ServiceCIDR, patch: &serde_json::Value) -> Result<Outcome, kube::Error> {
     let name = range.metadata.name.clone().unwrap_or_default();
     let api: Api<ServiceCIDR> = Api::all(client.clone());
-    api.patch(&name, &PatchParams::default(), &Patch::Strategic(patch)).await.map(|_| ())
+    api.patch(&name, &PatchParams::default(), &Patch::Strategic(patch)).await.map(|_| Outcome::Wrote)
 }
 
 async fn set_condition(
@@ -108,14 +112,14 @@ async fn set_condition(
     clock: &dyn Clock,
     range: &ServiceCIDR,
     wanted: &Condition,
-) -> Result<(), kube::Error> {
+) -> Result<Outcome, kube::Error> {
     let conditions = range.status.as_ref().and_then(|status| status.conditions.as_ref());
     let current = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
     let same = current.is_some_and(|current| {
         current.status == wanted.status && current.reason == wanted.reason && current.message == wanted.message
     });
     if same {
-        return Ok(());
+        return Ok(Outcome::Unchanged);
     }
     let name = range.metadata.name.clone().unwrap_or_default();
     let condition = json!({
@@ -132,13 +136,13 @@ async fn set_condition(
         "status": { "conditions": [condition] },
     });
     let api: Api<ServiceCIDR> = Api::all(client.clone());
-    api.patch_status(&name, &PatchParams::apply(NAME).force(), &Patch::Apply(&status)).await.map(|_| ())
+    api.patch_status(&name, &PatchParams::apply(NAME).force(), &Patch::Apply(&status)).await.map(|_| Outcome::Wrote)
 }
 
 /// That the range is gone is no failure.
-fn settle(outcome: Result<(), kube::Error>) -> Result<(), kube::Error> {
+fn settle(outcome: Result<Outcome, kube::Error>) -> Result<Outcome, kube::Error> {
     match outcome {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Outcome::Wrote),
         other => other,
     }
 }

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use rkube_operator::kube::api::{Api, ListParams, Patch, PatchParams};
 use rkube_operator::kube::{self, Client, Resource};
-use rkube_operator::{Informer, Key, Queue};
+use rkube_operator::{Informer, Key, Outcome, Queue};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -84,16 +84,18 @@ async fn guard<K, InUse, Answer>(
     let (objects, waiting, client, in_use) = (&objects, &queue, &client, &in_use);
     rkube_operator::run(name, queue.clone(), WORKERS, move |key: Key| async move {
         let found = objects.get(&key.namespace, &key.name);
-        let Some(object) = found.filter(|object| plan::is_held(object.meta(), finalizer)) else { return Ok(()) };
+        let Some(object) = found.filter(|object| plan::is_held(object.meta(), finalizer)) else {
+            return Ok(Outcome::Unchanged);
+        };
         if in_use(object).await? {
             waiting.add_after(key, AGAIN);
-            return Ok(());
+            return Ok(Outcome::Unchanged);
         }
         let patch = json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [finalizer] } });
         let api = api(client, &key.namespace);
         match api.patch(&key.name, &PatchParams::default(), &Patch::Strategic(&patch)).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Ok(_) => Ok(Outcome::Wrote),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Outcome::Wrote),
             Err(error) => Err(error),
         }
     })
