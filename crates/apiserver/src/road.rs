@@ -20,7 +20,7 @@ use crate::registry::{Call, change::part_of, internal_group, internal_package};
 use crate::request::{Options, RequestInfo, Target, UserRef};
 use crate::resources::Served;
 use crate::server::ApiServer;
-use crate::{authn, authz, discovery, health, version};
+use crate::{authn, authz, discovery, health, serve, version};
 
 /// Bodies larger than this are worked on apart.
 const HEAVY_BYTES: usize = 128 * 1024;
@@ -90,6 +90,7 @@ impl ApiServer {
             return Ok(health::text(StatusCode::BAD_REQUEST, "400 Bad Request".to_owned()));
         }
         let user = authn::authenticate(self, connection, &parts.headers)?;
+        serve::note_authenticated(parts, &user);
         authz::authorize(&user, info)?;
         if info.target == Target::Path {
             options.time_limit()?;

@@ -66,6 +66,11 @@ pub struct Up {
     #[command(flatten)]
     pub etcd: EtcdFiles,
 
+    /// A file with the secret of the control plane on the etcd, to join it: a copy of `join-secret` in the data directory
+    /// of its first rkube
+    #[arg(long, value_name = "FILE")]
+    pub join_secret_file: Option<PathBuf>,
+
     /// How to log, on stderr; RUST_LOG says what (for example RUST_LOG=debug)
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
@@ -101,6 +106,7 @@ Examples:
   rkube up
   rkube up --listen 0.0.0.0:6443 --data-dir /srv/rkube
   rkube up --store etcd=http://127.0.0.1:2379
+  rkube up --store etcd=http://127.0.0.1:2379 --join-secret-file join-secret
   rkube up --service-cluster-ip-range 10.96.0.0/12,fd00:10:96::/112
   RUST_LOG=debug rkube up --log-format json 2> rkube.log";
 
@@ -206,6 +212,7 @@ mod tests {
             "--feature-gates=A=true,B=false",
             "--runtime-config=api/all=true,batch/v1=false",
             "--token-auth-file=/tokens",
+            "--join-secret-file=/secret",
             "--service-cluster-ip-range=fd00::/108,10.8.0.0/16",
             "--service-node-port-range=31000-31010",
         ]);
@@ -215,6 +222,7 @@ mod tests {
         assert_eq!(up.feature_gates.0.get("B"), Some(&false));
         assert_eq!(up.runtime_config.0.get("api/all").map(String::as_str), Some("true"));
         assert_eq!(up.token_auth_file, Some("/tokens".into()));
+        assert_eq!(up.join_secret_file, Some("/secret".into()));
         assert_eq!(up.service_cluster_ip_range.to_string(), "fd00::/108,10.8.0.0/16");
     }
 

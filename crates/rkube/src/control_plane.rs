@@ -17,8 +17,9 @@ const CONTROLLERS_AGENT: &str = "kube-controller-manager";
 pub struct ControlPlane {
     address: SocketAddr,
     stop: watch::Sender<bool>,
+    server: Arc<ApiServer>,
     serving: JoinHandle<()>,
-    _controllers: JoinSet<()>,
+    controllers: JoinSet<()>,
 }
 
 impl ControlPlane {
@@ -28,6 +29,7 @@ impl ControlPlane {
         config: Config,
         listener: TcpListener,
         tls: ServerConfig,
+        connections_max: usize,
         ca_pem: String,
     ) -> anyhow::Result<Self> {
         let address = listener.local_addr()?;
@@ -36,8 +38,8 @@ impl ControlPlane {
         let server = ApiServer::start(config).await.context("cannot start the API server")?;
         let (stop, stopped) = watch::channel(false);
         let controllers = start_controllers(&server, ca_pem, clock);
-        let serving = tokio::spawn(serve::run(server, listener, tls, stopped));
-        Ok(ControlPlane { address, stop, serving, _controllers: controllers })
+        let serving = tokio::spawn(serve::run(server.clone(), listener, tls, connections_max, stopped));
+        Ok(ControlPlane { address, stop, server, serving, controllers })
     }
 
     pub fn local_addr(&self) -> SocketAddr {
@@ -52,11 +54,13 @@ impl ControlPlane {
         }
     }
 
-    /// Takes no new requests, completes those under way, ends watches.
-    pub async fn shutdown(self) {
+    /// Takes no new requests, completes those under way, ends watches. Nobody uses the store afterwards.
+    pub async fn shutdown(mut self) {
         self.stop.send_replace(true);
         // An error means that serving has ended already, by a panic that was logged.
         let _ = self.serving.await;
+        self.controllers.shutdown().await;
+        self.server.finish().await;
     }
 }
 

@@ -24,6 +24,9 @@ pub enum Readers {
     Everybody,
 }
 
+/// The rights of the group and of all others.
+const OTHERS: u32 = 0o077;
+
 /// Replaces the file in one step: a reader finds the old text or the new.
 pub fn replace(path: &Path, text: &str, readers: Readers) -> Result<(), Error> {
     let failed = |source| Error::Write { path: path.to_owned(), source };
@@ -48,6 +51,30 @@ pub fn read(path: &Path) -> Result<Option<String>, Error> {
         Ok(text) => Ok(Some(text).filter(|text| !text.is_empty())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::Read { path: path.to_owned(), source }),
+    }
+}
+
+/// The text of a file that only its owner may read, as [`read`]. One that others may read, as a careless copy leaves it,
+/// is taken from them.
+pub fn read_private(path: &Path) -> Result<Option<String>, Error> {
+    keep_private(path);
+    read(path)
+}
+
+pub fn others_may_read(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & OTHERS != 0)
+}
+
+/// Takes a file or a directory of ours from everybody but its owner.
+pub fn keep_private(path: &Path) {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    let mode = metadata.permissions().mode();
+    if metadata.is_symlink() || mode & OTHERS == 0 {
+        return;
+    }
+    match fs::set_permissions(path, Permissions::from_mode(mode & 0o700)) {
+        Ok(()) => tracing::info!(path = %path.display(), "others can no longer read it"),
+        Err(error) => tracing::warn!(path = %path.display(), %error, "others can read it"),
     }
 }
 
@@ -78,6 +105,19 @@ mod tests {
             assert_eq!(mode(&path), expected);
         }
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file stays");
+    }
+
+    #[test]
+    fn what_others_could_read_is_taken_from_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, folder) = (directory.path().join("key"), directory.path().join("pki"));
+        fs::write(&file, "secret").unwrap();
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(read_private(&file).unwrap().as_deref(), Some("secret"));
+        keep_private(&folder);
+        assert_eq!((mode(&file), mode(&folder)), (0o600, 0o700));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The kubeconfig that `rkube up` writes: all that a client needs, in one file.
 
+use std::error::Error as _;
 use std::path::Path;
 
 use base64::Engine;
@@ -11,9 +12,23 @@ use crate::pki::Pki;
 /// The name of cluster, context and user.
 const NAME: &str = "rkube";
 
-/// Writes the file anew, so that it always fits the address and the certificates of this start.
-pub fn write(path: &Path, url: &str, pki: &Pki) -> Result<(), files::Error> {
-    files::replace(path, &render(url, pki), Readers::Owner)
+/// Writes the file unless it fits the address and the certificates of this start already. A server that cannot write it,
+/// on a full disk, is still of use to who has the old one: only with it can objects be deleted.
+pub fn write(path: &Path, url: &str, pki: &Pki) {
+    let text = render(url, pki);
+    match files::read_private(path) {
+        Ok(Some(found)) if found == text => {}
+        found => {
+            let Err(error) = files::replace(path, &text, Readers::Owner) else { return };
+            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            match found {
+                Ok(Some(_)) => tracing::warn!(
+                    %error, why, "the kubeconfig is of an earlier start: use it with kubectl --server={url}"
+                ),
+                _ => tracing::warn!(%error, why, "there is no kubeconfig"),
+            }
+        }
+    }
 }
 
 fn render(url: &str, pki: &Pki) -> String {
@@ -57,7 +72,7 @@ mod tests {
             Pki { ca: pair("ca"), server: pair("server"), admin: pair("admin"), service_account_key: String::new() };
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("kubeconfig");
-        write(&path, "https://127.0.0.1:6443", &pki).unwrap();
+        write(&path, "https://127.0.0.1:6443", &pki);
         // The loader that operators use reads it back.
         let config = kube::config::Kubeconfig::read_from(&path).unwrap();
         assert_eq!(config.current_context.as_deref(), Some("rkube"));
@@ -67,5 +82,21 @@ mod tests {
         let user = config.auth_infos[0].auth_info.as_ref().unwrap();
         assert_eq!(user.client_certificate_data.as_deref(), Some("YWRtaW4="));
         assert!(user.client_key_data.is_some());
+    }
+
+    #[test]
+    fn one_that_fits_is_left_alone_and_one_that_cannot_be_written_is_no_end() {
+        let pair = |text: &str| Pair { certificate: text.to_owned(), key: String::new() };
+        let pki = Pki { ca: pair("a"), server: pair("b"), admin: pair("c"), service_account_key: String::new() };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("kubeconfig");
+        let inode = || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&path).unwrap());
+        write(&path, "https://127.0.0.1:1", &pki);
+        let first = inode();
+        write(&path, "https://127.0.0.1:1", &pki);
+        assert_eq!(inode(), first);
+        write(&path, "https://127.0.0.1:2", &pki);
+        assert_ne!(inode(), first);
+        write(&directory.path().join("absent/kubeconfig"), "https://127.0.0.1:1", &pki);
     }
 }

@@ -8,6 +8,8 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -15,6 +17,8 @@ pub enum Error {
         directory.display()
     )]
     Held { directory: PathBuf, holder: String },
+    #[error("{} is a symbolic link: remove it", path.display())]
+    Symlink { path: PathBuf },
     #[error("cannot lock {}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
 }
@@ -32,11 +36,16 @@ impl Lock {
         let failed = |source| Error::Io { path: path.clone(), source };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(&path).map_err(failed)?;
+        // Whoever can put a link there must not choose the file that is written.
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+        let mut file = options.open(&path).map_err(|source| match is_symlink(&path) {
+            true => Error::Symlink { path: path.clone() },
+            false => failed(source),
+        })?;
         match file.try_lock() {
             Ok(()) => {
                 let mut lock = Lock { path, file };
-                lock.say(&format!("pid {}", std::process::id()))?;
+                lock.say(&format!("pid {}", std::process::id()));
                 Ok(lock)
             }
             Err(TryLockError::WouldBlock) => {
@@ -50,18 +59,25 @@ impl Lock {
     }
 
     /// What the next one to come is told: process and address.
-    pub fn serving_at(&mut self, url: &str) -> Result<(), Error> {
-        self.say(&format!("pid {}, {url}", std::process::id()))
+    pub fn serving_at(&mut self, url: &str) {
+        self.say(&format!("pid {}, {url}", std::process::id()));
     }
 
-    fn say(&mut self, text: &str) -> Result<(), Error> {
+    /// The lock holds without its text: a full disk is no reason not to start.
+    fn say(&mut self, text: &str) {
         let write = |file: &mut File| {
             file.rewind()?;
             file.write_all(text.as_bytes())?;
             file.set_len(text.len() as u64)
         };
-        write(&mut self.file).map_err(|source| Error::Io { path: self.path.clone(), source })
+        if let Err(error) = write(&mut self.file) {
+            tracing::warn!(path = %self.path.display(), %error, "cannot write who holds the data directory");
+        }
     }
+}
+
+fn is_symlink(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
 }
 
 #[cfg(test)]
@@ -72,10 +88,21 @@ mod tests {
     fn the_second_is_told_who_holds_it() {
         let directory = tempfile::tempdir().unwrap();
         let mut lock = Lock::take(directory.path()).unwrap();
-        lock.serving_at("https://127.0.0.1:6443").unwrap();
+        lock.serving_at("https://127.0.0.1:6443");
         let error = Lock::take(directory.path()).unwrap_err().to_string();
         assert!(error.contains(&format!("(pid {}, https://127.0.0.1:6443)", std::process::id())), "{error}");
         drop(lock);
         Lock::take(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = directory.path().join("elsewhere");
+        std::fs::write(&elsewhere, "precious").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, directory.path().join("lock")).unwrap();
+        let error = Lock::take(directory.path()).unwrap_err();
+        assert!(matches!(error, Error::Symlink { .. }), "{error}");
+        assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "precious");
     }
 }

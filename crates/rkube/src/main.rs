@@ -7,6 +7,7 @@
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+mod authority;
 mod backup;
 mod cli;
 mod control;
@@ -15,6 +16,7 @@ mod files;
 mod flags;
 mod host;
 mod kubeconfig;
+mod limits;
 mod lock;
 mod logging;
 mod pki;

@@ -1,17 +1,20 @@
 //! `rkube up`: from flags to a running cluster, and back to nothing.
 //!
 //! The text's order is the order of the start. The directory is locked before anything is written to it, the address
-//! is bound before certificates are made for it, and the kubeconfig is there before `ready` is said.
+//! is bound before certificates are made for it, an authority is agreed on with who else is on the store before it signs
+//! any, and the kubeconfig is there before `ready` is said.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use rkube_apiserver::{Component, Config};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
 
 use crate::cli::Up;
 use crate::control::Door;
@@ -21,29 +24,33 @@ use crate::host::{Started, SystemClock, SystemEntropy};
 use crate::lock::Lock;
 use crate::pki::{self, ServerNames};
 use crate::signals::{self, Signals};
-use crate::{files, kubeconfig, logging, served, stores, tls, tokens};
+use crate::{authority, files, kubeconfig, limits, logging, served, stores, tls, tokens};
+
+/// How often to ask whether a client that says nothing is still there; upstream's.
+const KEEPALIVE_PERIOD: Duration = Duration::from_secs(3 * 60);
 
 /// Returns when a signal has ended the cluster in good order.
 pub fn run(options: Up, started: Started) -> anyhow::Result<()> {
     logging::start(options.log_format);
+    let mut signals = Signals::install().context("cannot listen for signals")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    runtime.block_on(async {
-        let mut signals = Signals::install().context("cannot listen for signals")?;
+    let outcome = runtime.block_on(async {
         let mut cluster = tokio::select! {
             cluster = Cluster::start(&options) => cluster?,
             // Nothing runs yet that would have to be drained.
-            kind = signals.next() => std::process::exit(signals::exit_code(kind)),
+            kind = signals.first() => std::process::exit(signals::exit_code(kind)),
         };
         announce(&cluster, started)?;
         tokio::select! {
-            _ = signals.next() => tracing::info!("ending; a second signal ends at once"),
+            _ = signals.first() => tracing::info!("ending; a second signal ends at once"),
             error = cluster.control_plane.ended() => return Err(error),
         }
-        tokio::select! {
-            () = cluster.shutdown() => Ok(()),
-            kind = signals.next() => std::process::exit(signals::exit_code(kind)),
-        }
-    })
+        cluster.shutdown().await;
+        Ok(())
+    });
+    // All that matters is done: whoever still computes for a client that is gone is not waited for.
+    runtime.shutdown_background();
+    outcome
 }
 
 struct Cluster {
@@ -62,17 +69,21 @@ impl Cluster {
         let mut lock = Lock::take(&directory)?;
         let (listener, address) = bind(options.listen)?;
         let url = url(address);
-        lock.serving_at(&url)?;
+        lock.serving_at(&url);
+        let store = stores::open(options, &directory, &url).await?;
+        let store_is_shared = matches!(options.store, StoreChoice::Etcd(_));
+        if store_is_shared {
+            agree_on_authority(&*store, &directory, options.join_secret_file.as_deref()).await?;
+        }
 
         let first_service_address = options.service_cluster_ip_range.first_address();
         let names = ServerNames::of_this_host(first_service_address, options.listen.ip());
         let pki = pki::load_or_create(&directory.join("pki"), &names, SystemClock.now_seconds(), &SystemEntropy)?;
         let tokens = options.token_auth_file.as_deref().map(tokens::read).transpose()?.unwrap_or_default();
-        let store = stores::open(options, &directory, &url).await?;
 
         let config = Config {
             store: Arc::clone(&store),
-            store_is_shared: matches!(options.store, StoreChoice::Etcd(_)),
+            store_is_shared,
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             kinds: served::kinds(rkube_kinds::ALL, &options.runtime_config.0)?,
@@ -89,10 +100,11 @@ impl Cluster {
             ],
         };
         let tls = tls::server_config(&pki)?;
-        let control_plane = ControlPlane::start(config, listener, tls, pki.ca.certificate.clone()).await?;
+        let control_plane =
+            ControlPlane::start(config, listener, tls, limits::connections(), pki.ca.certificate.clone()).await?;
 
         let kubeconfig = directory.join("kubeconfig");
-        kubeconfig::write(&kubeconfig, &url, &pki)?;
+        kubeconfig::write(&kubeconfig, &url, &pki);
         let door = open_door(&directory, &store);
         Ok(Cluster { control_plane, store, kubeconfig, _door: door, _lock: lock })
     }
@@ -101,6 +113,16 @@ impl Cluster {
         self.control_plane.shutdown().await;
         self.store.shutdown().await;
     }
+}
+
+async fn agree_on_authority(store: &dyn Store, directory: &Path, secret_file: Option<&Path>) -> anyhow::Result<()> {
+    let place = authority::Place {
+        data_directory: directory,
+        secret_file,
+        now_seconds: SystemClock.now_seconds(),
+        entropy: &SystemEntropy,
+    };
+    Ok(authority::agree(store, &place).await?)
 }
 
 /// The one line on stdout that tells people and scripts that everything answers.
@@ -118,6 +140,10 @@ fn bind(listen: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
         format!("cannot listen on {listen}: choose another address with --listen, such as 127.0.0.1:0 for a free port")
     })?;
     listener.set_nonblocking(true)?;
+    // Accepted connections inherit it.
+    set_socket_keepalive(&listener, true)?;
+    set_tcp_keepidle(&listener, KEEPALIVE_PERIOD)?;
+    set_tcp_keepintvl(&listener, KEEPALIVE_PERIOD)?;
     let address = listener.local_addr()?;
     Ok((listener, address))
 }

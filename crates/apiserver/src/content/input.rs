@@ -49,7 +49,7 @@ impl Format {
 }
 
 /// Reads what is left of the body of a request that was refused: with bytes of it still to come, the connection could
-/// not be used again. Clients with a lot more to say lose theirs.
+/// not be used again. Clients with a lot more to say lose theirs, once they have their answer.
 pub async fn drain<B>(body: B)
 where
     B: http_body::Body<Data = Bytes>,
@@ -68,6 +68,10 @@ where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    // What a client announces need not be read to be refused.
+    if body.size_hint().lower() > BODY_MAX as u64 {
+        return Err(Status::request_too_large(format!("limit is {BODY_MAX}")));
+    }
     let reading = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_MAX).collect()).await;
     let Ok(read) = reading else {
         return Err(Status::timeout("request did not complete within the allotted timeout", 0));

@@ -1,52 +1,77 @@
 //! TLS and HTTP/1.1 and HTTP/2 on a listener, until it is told to stop; then requests under way are answered.
+//!
+//! Every phase of a connection has a deadline ([`peers`]), and there is a bound on how many there are: at it the one
+//! that matters least goes.
 
+mod peers;
+mod pre_checks;
+mod stream;
+
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
+pub use peers::CONNECTIONS_MAX;
+pub(crate) use peers::note_authenticated;
+
 use crate::authn;
+use crate::content::Body;
 use crate::server::ApiServer;
+use peers::{OpenRequest, Peers, Seat};
+use stream::WatchedStream;
 
 /// A client that does not finish its handshake in this time is sent away.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long requests under way may take once the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take to agree that its idle connection ends.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A client may have this many requests open on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1_000;
+/// All headers of a request together; more is answered 431. As upstream.
+const HEADERS_BYTES_MAX: usize = 1 << 20;
 /// A pause when the system is out of file descriptors, so as not to spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until `stop` is true.
-pub async fn run(server: Arc<ApiServer>, listener: TcpListener, tls: ServerConfig, mut stop: watch::Receiver<bool>) {
+/// Serves until `stop` is true, `connections_max` clients at once.
+pub async fn run(
+    server: Arc<ApiServer>,
+    listener: TcpListener,
+    tls: ServerConfig,
+    connections_max: usize,
+    mut stop: watch::Receiver<bool>,
+) {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(60));
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
-        .keep_alive_interval(Some(Duration::from_secs(30)));
-    let builder = Arc::new(builder);
-    let graceful = GracefulShutdown::new();
+    let builder = Arc::new(builder());
+    let peers = Peers::new(connections_max);
+    let stopping = stop.clone();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let watcher = graceful.watcher();
-                    let (server, acceptor, builder) = (server.clone(), acceptor.clone(), builder.clone());
-                    tokio::spawn(connection(server, acceptor, builder, stream, watcher));
+                    let Some(seat) = peers.seat().await else {
+                        tracing::debug!("a client was sent away: all connections are in use");
+                        continue;
+                    };
+                    let connection = Connection { server: server.clone(), seat, stop: stopping.clone() };
+                    tokio::spawn(connection.run(acceptor.clone(), builder.clone(), stream));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
+                    peers.evict_one();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -55,10 +80,22 @@ pub async fn run(server: Arc<ApiServer>, listener: TcpListener, tls: ServerConfi
     }
     drop(listener);
     server.drain();
-    if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
+    if tokio::time::timeout(DRAIN_TIMEOUT, peers.all_left()).await.is_err() {
         tracing::warn!("some connections did not end in time");
     }
-    server.finish().await;
+}
+
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // No timeout for heads: that would be a timer per request, and the deadlines of a connection cover it.
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HEADERS_BYTES_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(u32::try_from(HEADERS_BYTES_MAX).unwrap_or(u32::MAX))
+        .keep_alive_interval(Some(Duration::from_secs(30)));
+    builder
 }
 
 /// A closed channel means stop, too.
@@ -66,33 +103,108 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-async fn connection(
+/// One client's connection, from its handshake to its end.
+struct Connection {
     server: Arc<ApiServer>,
-    acceptor: TlsAcceptor,
-    builder: Arc<auto::Builder<TokioExecutor>>,
-    stream: TcpStream,
-    watcher: hyper_util::server::graceful::Watcher,
-) {
-    let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "TLS handshake failed");
-            return;
+    seat: Seat,
+    stop: watch::Receiver<bool>,
+}
+
+impl Connection {
+    async fn run(mut self, acceptor: TlsAcceptor, builder: Arc<auto::Builder<TokioExecutor>>, stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream));
+        let handshake = tokio::select! {
+            handshake = handshake => handshake,
+            () = self.seat.peer().evicted() => return,
+            () = stopped(&mut self.stop) => return,
+        };
+        let stream = match handshake {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "TLS handshake failed");
+                return;
+            }
+            Err(_) => {
+                tracing::debug!("TLS handshake took too long");
+                return;
+            }
+        };
+        let certificates = stream.get_ref().1.peer_certificates();
+        let user = certificates.and_then(|chain| chain.first()).and_then(|leaf| authn::user_of_certificate(leaf));
+        let peer = self.seat.peer().clone();
+        if user.is_some() {
+            peer.authenticated();
         }
-        Err(_) => {
-            tracing::debug!("TLS handshake took too long");
-            return;
+        let stream = TokioIo::new(WatchedStream::new(stream, peer.clone(), self.stop.clone()));
+        let server = self.server.clone();
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
+            let (server, user, open) = (server.clone(), user.clone(), peer.begin());
+            async move { Ok::<_, Infallible>(answer(&server, request, user, open).await) }
+        });
+        let mut serving = pin!(builder.serve_connection_with_upgrades(stream, service));
+        let late = tokio::select! {
+            ended = serving.as_mut() => return said(ended),
+            late = self.seat.peer().late() => Some(late),
+            () = stopped(&mut self.stop) => None,
+        };
+        // One that stops serving waits for the others, but no longer than it says itself.
+        let patience = match late {
+            Some(late) if late.is_abrupt() => return,
+            Some(_) => GOODBYE_TIMEOUT,
+            None => DRAIN_TIMEOUT,
+        };
+        serving.as_mut().graceful_shutdown();
+        if let Ok(ended) = tokio::time::timeout(patience, serving).await {
+            said(ended);
         }
-    };
-    let certificates = stream.get_ref().1.peer_certificates();
-    let user = certificates.and_then(|chain| chain.first()).and_then(|leaf| authn::user_of_certificate(leaf));
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (server, user) = (server.clone(), user.clone());
-        async move { Ok::<_, std::convert::Infallible>(server.handle(request, user.as_ref()).await) }
-    });
-    let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(serving.into_owned()).await {
+    }
+}
+
+fn said(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
+    if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+/// The connection counts as in use until the answer's body is gone.
+async fn answer(
+    server: &ApiServer,
+    mut request: hyper::Request<Incoming>,
+    user: Option<crate::UserRef>,
+    open: OpenRequest,
+) -> http::Response<CountedBody> {
+    if let Err(refusal) = pre_checks::host(&request) {
+        return refusal.map(|body| CountedBody { body, _open: open });
+    }
+    if let Some(peer) = open.unknown_peer() {
+        request.extensions_mut().insert(peer);
+    }
+    server.handle(request, user.as_ref()).await.map(|body| CountedBody { body, _open: open })
+}
+
+/// A body, and that its request is open.
+struct CountedBody {
+    body: Body,
+    _open: OpenRequest,
+}
+
+impl http_body::Body for CountedBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

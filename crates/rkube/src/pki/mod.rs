@@ -12,6 +12,7 @@ mod inspect;
 mod issue;
 mod names;
 
+use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
 use rcgen::{Issuer, KeyPair};
@@ -21,6 +22,8 @@ use crate::files::{self, Readers};
 use inspect::Facts;
 use issue::Subject;
 pub use names::ServerNames;
+
+const AUTHORITY_CERTIFICATE: &str = "ca.crt";
 
 /// Everything as PEM.
 pub struct Pki {
@@ -52,6 +55,36 @@ pub enum Error {
     Issue(#[from] rcgen::Error),
 }
 
+/// What all control planes of a cluster share: who signs certificates, and who tokens.
+pub struct SharedKeys {
+    pub ca: Pair,
+    pub service_account_key: String,
+}
+
+/// Those in `directory`; `None` where there is no authority.
+pub fn shared_keys(directory: &Path, now_seconds: i64, entropy: &dyn Entropy) -> Result<Option<SharedKeys>, Error> {
+    let files = Files { directory, now_seconds, entropy };
+    if files::read(&files.path(AUTHORITY_CERTIFICATE))?.is_none() {
+        return Ok(None);
+    }
+    let ca = files.authority()?.pair;
+    Ok(Some(SharedKeys { ca, service_account_key: files.signing_key()? }))
+}
+
+pub fn new_shared_keys(now_seconds: i64, entropy: &dyn Entropy) -> Result<SharedKeys, Error> {
+    let ca = issue::authority(now_seconds, entropy)?;
+    Ok(SharedKeys { ca, service_account_key: issue::new_key()?.serialize_pem() })
+}
+
+/// The authority's certificate comes last: without it there is none.
+pub fn write_shared_keys(directory: &Path, keys: &SharedKeys) -> Result<(), Error> {
+    files::make_private_directory(directory)?;
+    files::replace(&directory.join("sa.key"), &keys.service_account_key, Readers::Owner)?;
+    files::replace(&directory.join("ca.key"), &keys.ca.key, Readers::Owner)?;
+    files::replace(&directory.join(AUTHORITY_CERTIFICATE), &keys.ca.certificate, Readers::Everybody)?;
+    Ok(())
+}
+
 /// Reads what `directory` holds and makes what it lacks.
 pub fn load_or_create(
     directory: &Path,
@@ -60,6 +93,7 @@ pub fn load_or_create(
     entropy: &dyn Entropy,
 ) -> Result<Pki, Error> {
     files::make_private_directory(directory)?;
+    files::keep_private(directory);
     let files = Files { directory, now_seconds, entropy };
     let authority = files.authority()?;
     let server = files.leaf("apiserver", &authority, Subject::Server(names))?;
@@ -81,8 +115,8 @@ struct Files<'a> {
 
 impl Files<'_> {
     fn authority(&self) -> Result<Authority, Error> {
-        let (certificate_path, key_path) = (self.path("ca.crt"), self.path("ca.key"));
-        let pair = match (files::read(&certificate_path)?, files::read(&key_path)?) {
+        let (certificate_path, key_path) = (self.path(AUTHORITY_CERTIFICATE), self.path("ca.key"));
+        let pair = match (files::read(&certificate_path)?, files::read_private(&key_path)?) {
             (Some(certificate), Some(key)) => Pair { certificate, key },
             (Some(_), None) => return Err(Error::Half { missing: key_path, present: certificate_path }),
             (None, _) => {
@@ -105,7 +139,7 @@ impl Files<'_> {
     fn leaf(&self, name: &str, authority: &Authority, subject: Subject<'_>) -> Result<Pair, Error> {
         let (certificate_path, key_path) = (self.path(&format!("{name}.crt")), self.path(&format!("{name}.key")));
         let certificate = files::read(&certificate_path)?;
-        let key = files::read(&key_path)?;
+        let key = files::read_private(&key_path)?;
         if certificate.is_some() && key.is_none() {
             return Err(Error::Half { missing: key_path, present: certificate_path });
         }
@@ -121,7 +155,11 @@ impl Files<'_> {
         }
         let certificate = issue::leaf(&authority.issuer, &key, subject, self.now_seconds, self.entropy)?;
         let pair = Pair { certificate, key: key.serialize_pem() };
-        self.write_pair(name, &pair)?;
+        // On a full disk it serves for this once: objects can be deleted only by a server that runs.
+        if let Err(error) = self.write_pair(name, &pair) {
+            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            tracing::warn!(%error, why, "a certificate is good for this start only");
+        }
         Ok(pair)
     }
 
@@ -139,7 +177,7 @@ impl Files<'_> {
 
     fn signing_key(&self) -> Result<String, Error> {
         let path = self.path("sa.key");
-        let key = match files::read(&path)? {
+        let key = match files::read_private(&path)? {
             Some(text) => KeyPair::from_pem(&text).map_err(|source| Error::Damaged { path, source })?,
             None => {
                 let key = issue::new_key()?;
@@ -149,13 +187,15 @@ impl Files<'_> {
         };
         let public = key.public_key_pem();
         let public_path = self.path("sa.pub");
-        if files::read(&public_path)?.as_deref() != Some(&public) {
-            files::replace(&public_path, &public, Readers::Everybody)?;
+        if files::read(&public_path)?.as_deref() != Some(&public)
+            && let Err(error) = files::replace(&public_path, &public, Readers::Everybody)
+        {
+            tracing::warn!(%error, "others cannot check tokens with it");
         }
         Ok(key.serialize_pem())
     }
 
-    fn write_pair(&self, name: &str, pair: &Pair) -> Result<(), Error> {
+    fn write_pair(&self, name: &str, pair: &Pair) -> Result<(), files::Error> {
         files::replace(&self.path(&format!("{name}.key")), &pair.key, Readers::Owner)?;
         files::replace(&self.path(&format!("{name}.crt")), &pair.certificate, Readers::Everybody)?;
         Ok(())
