@@ -73,7 +73,12 @@ fn bind_private(data_directory: &Path, path: &Path) -> std::io::Result<UnixListe
 async fn receive(stream: UnixStream, store: &dyn Store) {
     match stream.peer_cred() {
         Ok(caller) if may_ask(caller.uid(), rustix::process::geteuid().as_raw()) => {}
-        Ok(caller) => return tracing::warn!(user = caller.uid(), "sent a caller of the control socket away"),
+        Ok(caller) => {
+            tracing::warn!(user = caller.uid(), "sent a caller of the control socket away");
+            // Its line is not read: who may not ask may not make others wait either.
+            let _ = stream.try_write(b"failed it runs as another user\n");
+            return;
+        }
         Err(error) => return tracing::warn!(%error, "cannot tell who calls on the control socket"),
     }
     if let Err(error) = answer(stream, store).await {
@@ -98,8 +103,9 @@ impl Drop for Door {
 pub async fn save(data_directory: &Path, file: &Path) -> anyhow::Result<Option<Revision>> {
     let Ok(mut stream) = UnixStream::connect(socket(data_directory)).await else { return Ok(None) };
     let file = file.to_str().filter(|path| !path.contains('\n')).context("the file's name is not plain text")?;
-    stream.write_all(format!("save {file}\n").as_bytes()).await?;
-    let reply = read_line(&mut stream).await?;
+    // One that sends us away does not read what we want; what it says is there nevertheless.
+    let _ = stream.write_all(format!("save {file}\n").as_bytes()).await;
+    let reply = read_line(&mut stream).await.unwrap_or_default();
     match reply.split_once(' ') {
         Some(("saved", revision)) => Ok(Some(revision.parse().context("the running rkube answered nonsense")?)),
         Some(("failed", why)) => bail!("the running rkube could not save: {why}"),

@@ -11,7 +11,8 @@ fn objects_are_kept_in_etcd_as_kubernetes_lays_them_out() {
     kubectl.run(&["create", "configmap", "kept", "--from-literal=a=1"]);
     kubectl.run(&["get", "ns"]).says("kube-system");
 
-    let another = Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &[&store]);
+    let secret = format!("--join-secret-file={}", rkube.data_directory().join("join-secret").display());
+    let another = Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &[&store, &secret]);
     another.kubectl().unwrap().run(&["label", "configmap", "kept", "by=another"]);
     kubectl.run(&["get", "configmap", "kept", "-o", "jsonpath={.metadata.labels.by}"]).says("another");
     drop(another);

@@ -43,6 +43,11 @@ impl Client {
         Client { config: self.nobody.clone(), ..self.clone() }
     }
 
+    /// How to connect, for who does it otherwise.
+    pub fn config(&self) -> ClientConfig {
+        (*self.config).clone()
+    }
+
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -127,6 +132,12 @@ impl Connection {
         self.stream.read_exact(&mut chunk)?;
         self.line()?;
         Ok(Some(chunk).filter(|chunk| !chunk.is_empty()))
+    }
+
+    /// All that comes until the server ends the connection.
+    pub fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).map(|_| rest)
     }
 
     fn line(&mut self) -> io::Result<String> {

@@ -6,7 +6,11 @@
 mod client;
 mod connections;
 mod crash;
+mod crowd;
 mod directory;
+mod full_disk;
+mod join;
+mod private;
 mod requests;
 mod watches;
 
