@@ -41,7 +41,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run Kubernetes in the foreground until SIGINT or SIGTERM
-    Up(Up),
+    Up(Box<Up>),
     /// Print the version
     Version,
     /// Save and restore what the cluster holds
@@ -181,7 +181,7 @@ mod tests {
     fn up(arguments: &[&str]) -> Up {
         let arguments = ["rkube", "up"].iter().chain(arguments);
         match Arguments::try_parse_from(arguments).unwrap().command {
-            Command::Up(up) => up,
+            Command::Up(up) => *up,
             other => panic!("parsed as {other:?}"),
         }
     }

@@ -37,7 +37,7 @@ use cli::{Arguments, Command};
 fn main() -> ExitCode {
     let started = host::Started::now();
     let result = match Arguments::parse().command {
-        Command::Up(options) => up::run(options, started),
+        Command::Up(options) => up::run(&options, started),
         Command::Version => print_version(),
         Command::Store(command) => backup::run(command),
     };

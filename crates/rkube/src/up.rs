@@ -30,13 +30,13 @@ use crate::{authority, files, kubeconfig, limits, logging, served, stores, tls, 
 const KEEPALIVE_PERIOD: Duration = Duration::from_secs(3 * 60);
 
 /// Returns when a signal has ended the cluster in good order.
-pub fn run(options: Up, started: Started) -> anyhow::Result<()> {
+pub fn run(options: &Up, started: Started) -> anyhow::Result<()> {
     logging::start(options.log_format);
     let mut signals = Signals::install().context("cannot listen for signals")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let outcome = runtime.block_on(async {
         let mut cluster = tokio::select! {
-            cluster = Cluster::start(&options) => cluster?,
+            cluster = Cluster::start(options) => cluster?,
             // Nothing runs yet that would have to be drained.
             kind = signals.first() => std::process::exit(signals::exit_code(kind)),
         };

@@ -174,7 +174,7 @@ async fn answer(
     user: Option<crate::UserRef>,
     open: OpenRequest,
 ) -> http::Response<CountedBody> {
-    if let Err(refusal) = pre_checks::host(&request) {
+    if let Some(refusal) = pre_checks::wrong_host(&request) {
         return refusal.map(|body| CountedBody { body, _open: open });
     }
     if let Some(peer) = open.unknown_peer() {

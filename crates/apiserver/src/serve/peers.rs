@@ -239,8 +239,9 @@ impl Peer {
     }
 
     fn may_go(&self) -> bool {
-        let (known, is_open) = (self.known.load(Ordering::Relaxed), self.open_requests.load(Ordering::Relaxed) > 0);
-        !(known && is_open) && !self.going.load(Ordering::Relaxed)
+        let (known, is_open, _) = self.rank();
+        let stays = known && is_open;
+        !stays && !self.going.load(Ordering::Relaxed)
     }
 
     /// Who has the smallest goes first.

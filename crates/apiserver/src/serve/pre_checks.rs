@@ -9,18 +9,18 @@ const MISSING: &[u8] = b"Bad Request: missing required Host header";
 const MALFORMED: &[u8] = b"Bad Request: malformed Host header";
 const TOO_MANY: &[u8] = b"Bad Request";
 
-/// HTTP/1.1 has exactly one `Host`. In HTTP/2 there is a pseudo-header for it.
-pub(super) fn host<B>(request: &Request<B>) -> Result<(), Answer> {
+/// The refusal of a request of HTTP/1.1 that does not have exactly one `Host`. In HTTP/2 there is a pseudo-header for it.
+pub(super) fn wrong_host<B>(request: &Request<B>) -> Option<Answer> {
     if !matches!(request.version(), Version::HTTP_10 | Version::HTTP_11) {
-        return Ok(());
+        return None;
     }
     let mut hosts = request.headers().get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (Some(host), None) if host.as_bytes().iter().all(|byte| is_of_host(*byte)) => Ok(()),
-        (Some(_), None) => Err(bad_request(MALFORMED)),
-        (Some(_), Some(_)) => Err(bad_request(TOO_MANY)),
-        (None, _) if request.version() == Version::HTTP_10 => Ok(()),
-        (None, _) => Err(bad_request(MISSING)),
+        (Some(host), None) if host.as_bytes().iter().all(|byte| is_of_host(*byte)) => None,
+        (Some(_), None) => Some(bad_request(MALFORMED)),
+        (Some(_), Some(_)) => Some(bad_request(TOO_MANY)),
+        (None, _) if request.version() == Version::HTTP_10 => None,
+        (None, _) => Some(bad_request(MISSING)),
     }
 }
 
@@ -47,18 +47,18 @@ mod tests {
     fn hosts() {
         let code = |version: Version, hosts: &[&str]| {
             let request = hosts.iter().fold(Request::builder().version(version), |it, host| it.header("host", *host));
-            host(&request.body(()).unwrap()).map_err(|answer| answer.status().as_u16())
+            wrong_host(&request.body(()).unwrap()).map(|answer| answer.status().as_u16())
         };
-        let table: [(Version, &[&str], Result<(), u16>); 9] = [
-            (Version::HTTP_11, &["a"], Ok(())),
-            (Version::HTTP_11, &["[::1]:6443"], Ok(())),
-            (Version::HTTP_11, &[""], Ok(())),
-            (Version::HTTP_11, &[], Err(400)),
-            (Version::HTTP_11, &["a", "a"], Err(400)),
-            (Version::HTTP_11, &["a/b"], Err(400)),
-            (Version::HTTP_11, &["a b"], Err(400)),
-            (Version::HTTP_10, &[], Ok(())),
-            (Version::HTTP_2, &[], Ok(())),
+        let table: [(Version, &[&str], Option<u16>); 9] = [
+            (Version::HTTP_11, &["a"], None),
+            (Version::HTTP_11, &["[::1]:6443"], None),
+            (Version::HTTP_11, &[""], None),
+            (Version::HTTP_11, &[], Some(400)),
+            (Version::HTTP_11, &["a", "a"], Some(400)),
+            (Version::HTTP_11, &["a/b"], Some(400)),
+            (Version::HTTP_11, &["a b"], Some(400)),
+            (Version::HTTP_10, &[], None),
+            (Version::HTTP_2, &[], None),
         ];
         for (version, hosts, expected) in table {
             assert_eq!(code(version, hosts), expected, "{version:?} {hosts:?}");

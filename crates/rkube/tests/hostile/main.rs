@@ -8,6 +8,7 @@ mod connections;
 mod crash;
 mod crowd;
 mod directory;
+mod ending;
 mod full_disk;
 mod join;
 mod private;
