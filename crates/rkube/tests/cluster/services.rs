@@ -15,7 +15,10 @@ fn two_control_planes_never_hand_out_the_same() {
     let Some(etcd) = Etcd::start() else { return };
     let store = format!("--store=etcd={}", etcd.url());
     let flags = [store.as_str(), "--service-cluster-ip-range=10.9.0.0/27", "--service-node-port-range=30000-30019"];
-    let servers = [0, 1].map(|_| Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &flags));
+    let one = Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &flags);
+    let secret = format!("--join-secret-file={}", one.data_directory().join("join-secret").display());
+    let other = Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &[&flags[..], &[secret.as_str()]].concat());
+    let servers = [one, other];
     let Some(first) = servers[0].kubectl() else { return };
     let second = servers[1].kubectl().unwrap();
 
