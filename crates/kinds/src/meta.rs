@@ -6,6 +6,7 @@
 use rkube_machinery::field::{BadValue, Errors, Path, is_printable, quote};
 use rkube_machinery::{Map, Value, names};
 
+use crate::core::pod_spec::checks::Seen;
 use crate::kind::{Kind, NameRule, Part, Repeat};
 
 /// All keys and values of an object's annotations together.
@@ -335,8 +336,8 @@ fn is_known_finalizer(finalizer: &str) -> bool {
 }
 
 fn validate_no_new_finalizers(path: Path<'_>, finalizers: &[Value], old: &[Value], errors: &mut Errors) {
-    let mut extra: Vec<&str> =
-        finalizers.iter().filter(|finalizer| !old.contains(finalizer)).map(Value::as_str).collect();
+    let old = Seen::of(old.iter().map(Value::as_str));
+    let mut extra: Vec<&str> = finalizers.iter().map(Value::as_str).filter(|finalizer| !old.has(finalizer)).collect();
     if extra.is_empty() {
         return;
     }
@@ -385,10 +386,11 @@ pub fn validate_field_manager(path: Path<'_>, manager: &str, errors: &mut Errors
 
 /// The conditions of a status: each type once, and each condition whole.
 pub fn validate_conditions(path: Path<'_>, conditions: &[Value], errors: &mut Errors) {
+    let mut seen = Seen::new();
     for (index, condition) in conditions.iter().enumerate() {
         let path = path.index(index);
         let kind = condition.str("type");
-        if conditions[..index].iter().any(|other| other.str("type") == kind) {
+        if !seen.add(kind) {
             errors.duplicate(path.child("type"), kind);
         }
         validate_condition(path, condition, errors);

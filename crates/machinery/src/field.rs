@@ -3,6 +3,7 @@
 //! A [`Path`] lives on the stack and costs nothing until an error is written down, so that validating a right object
 //! allocates nothing.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::json;
@@ -138,13 +139,22 @@ impl fmt::Display for Error {
     }
 }
 
-/// All that is wrong with an object, in the order in which it was found.
+/// With so much text, what else is wrong with an object is not noted: a value may be shown once for each of its parts, and
+/// a path may be long.
+const TEXT_BYTES_MAX: usize = 4 << 20;
+
+/// All that is wrong with an object, in the order in which it was found, and how many bytes it takes to say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Errors(pub Vec<Error>);
+pub struct Errors(pub Vec<Error>, usize);
 
 impl Errors {
     pub fn new() -> Self {
         Errors::default()
+    }
+
+    /// Whether no more are noted: what takes long to word need not be.
+    pub fn is_full(&self) -> bool {
+        self.1 >= TEXT_BYTES_MAX
     }
 
     pub fn is_empty(&self) -> bool {
@@ -161,26 +171,26 @@ impl Errors {
 
     /// The bad value as it is worded: strings quoted, everything else as JSON.
     pub fn invalid(&mut self, path: Path<'_>, value: impl Into<BadValue>, detail: impl AsRef<str>) {
-        self.push(ErrorType::Invalid, path, Some(value.into()), detail.as_ref());
+        self.push(ErrorType::Invalid, path, self.shown(value), detail.as_ref());
     }
 
     pub fn type_invalid(&mut self, path: Path<'_>, value: impl Into<BadValue>, detail: impl AsRef<str>) {
-        self.push(ErrorType::TypeInvalid, path, Some(value.into()), detail.as_ref());
+        self.push(ErrorType::TypeInvalid, path, self.shown(value), detail.as_ref());
     }
 
     pub fn duplicate(&mut self, path: Path<'_>, value: impl Into<BadValue>) {
-        self.push(ErrorType::Duplicate, path, Some(value.into()), "");
+        self.push(ErrorType::Duplicate, path, self.shown(value), "");
     }
 
     pub fn not_found(&mut self, path: Path<'_>, value: impl Into<BadValue>) {
-        self.push(ErrorType::NotFound, path, Some(value.into()), "");
+        self.push(ErrorType::NotFound, path, self.shown(value), "");
     }
 
     /// `supported` in the order in which the message names them.
     pub fn not_supported(&mut self, path: Path<'_>, value: impl Into<BadValue>, supported: &[&str]) {
         let quoted: Vec<String> = supported.iter().map(|value| quote(value)).collect();
         let detail = if quoted.is_empty() { String::new() } else { format!("supported values: {}", quoted.join(", ")) };
-        self.push(ErrorType::NotSupported, path, Some(value.into()), &detail);
+        self.push(ErrorType::NotSupported, path, self.shown(value), &detail);
     }
 
     pub fn forbidden(&mut self, path: Path<'_>, detail: impl AsRef<str>) {
@@ -204,6 +214,9 @@ impl Errors {
 
     /// For wordings that none of the others has.
     pub fn push(&mut self, kind: ErrorType, path: Path<'_>, value: Option<BadValue>, detail: &str) {
+        if self.is_full() {
+            return;
+        }
         let mut body = kind.words().to_owned();
         if let Some(value) = value {
             body.push_str(": ");
@@ -213,25 +226,35 @@ impl Errors {
             body.push_str(": ");
             body.push_str(detail);
         }
-        self.0.push(Error { kind, field: path.to_string(), body });
+        self.note(Error { kind, field: path.to_string(), body });
+    }
+
+    /// Values are worded only where that will be read.
+    fn shown(&self, value: impl Into<BadValue>) -> Option<BadValue> {
+        (!self.is_full()).then(|| value.into())
+    }
+
+    fn note(&mut self, error: Error) {
+        self.1 += size_of::<Error>() + error.field.len() + error.body.len();
+        self.0.push(error);
     }
 
     pub fn extend(&mut self, other: Errors) {
-        self.0.extend(other.0);
+        for error in other.0 {
+            if !self.is_full() {
+                self.note(error);
+            }
+        }
     }
 
     /// The errors as one text: one alone as it is, several in brackets, each distinct text once.
     pub fn summary(&self) -> String {
-        let mut seen: Vec<String> = Vec::new();
-        for error in &self.0 {
-            let text = error.to_string();
-            if !seen.contains(&text) {
-                seen.push(text);
-            }
-        }
-        match seen.len() {
-            1 => seen.swap_remove(0),
-            _ => format!("[{}]", seen.join(", ")),
+        let mut seen: HashSet<(&str, &str)> = HashSet::new();
+        let fresh = self.0.iter().filter(|error| seen.insert((error.field.as_str(), error.body.as_str())));
+        let mut texts: Vec<String> = fresh.map(ToString::to_string).collect();
+        match texts.len() {
+            1 => texts.swap_remove(0),
+            _ => format!("[{}]", texts.join(", ")),
         }
     }
 }
@@ -326,6 +349,21 @@ pub fn is_printable(letter: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_is_an_end_to_what_is_said() {
+        let mut errors = Errors::new();
+        let large = Value::Array(vec![Value::from("x".repeat(1 << 20))]);
+        for _ in 0..1_000_000 {
+            errors.invalid(Path::new("spec"), &large, "too large");
+        }
+        assert!(errors.is_full() && errors.len() < 5, "{}", errors.len());
+        assert!(errors.summary().len() < 2 << 20, "the same is said once");
+        let mut both = Errors::new();
+        both.extend(errors.clone());
+        both.extend(errors.clone());
+        assert_eq!(both.len(), errors.len());
+    }
 
     #[test]
     fn errors_read_as_upstream_words_them() {

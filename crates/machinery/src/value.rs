@@ -8,10 +8,12 @@
 //!   everything else sorted by key. `decode` brings a parsed document into that form.
 //! - Strings and keys are cheap to clone (inline up to 23 bytes, shared above).
 
+mod distinct;
 mod many;
 
 use smol_str::SmolStr;
 
+pub use distinct::Distinct;
 pub(crate) use many::Editor;
 
 use crate::letters;

@@ -7,6 +7,7 @@ use super::Registration;
 use super::match_resources;
 use super::policy::SPEC;
 use crate::columns::{AGE, NAME};
+use crate::core::pod_spec::checks::Seen;
 use crate::kind::Column;
 use crate::meta;
 
@@ -97,11 +98,12 @@ fn validate_param_ref(path: Path<'_>, reference: &Value, errors: &mut Errors) {
 
 fn validate_actions(path: Path<'_>, list: &Value, errors: &mut Errors) {
     let actions = list.items();
+    let mut seen = Seen::new();
     for (index, action) in actions.iter().enumerate() {
         if !VALIDATION_ACTIONS.contains(&action.as_str()) {
             errors.not_supported(path.index(index), action, VALIDATION_ACTIONS);
         }
-        if actions[..index].contains(action) {
+        if !seen.add(action.as_str()) {
             errors.duplicate(path.index(index), action);
         }
     }

@@ -1,8 +1,9 @@
 //! What the CEL expressions of webhooks and policies may speak of, and what they must evaluate to.
 
-use std::sync::{Arc, LazyLock};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use rkube_cel::{Environment, ObjectTypes, Type};
+use rkube_cel::{Environment, ObjectTypes, Type, Types};
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, quote};
 
@@ -21,14 +22,37 @@ pub enum Output {
 
 /// What an expression may speak of beyond `object`, `oldObject`, `namespaceObject` and `request`.
 #[derive(Clone, Debug, Default)]
-pub struct Declarations<'a> {
+pub struct Declarations {
     pub params: bool,
     pub authorizer: bool,
     /// The types that patches are made of.
     pub patch_types: bool,
     /// Whether there are `variables` at all.
     pub composed: bool,
-    pub variables: Vec<(&'a str, Type)>,
+    pub variables: Variables,
+}
+
+/// The `variables` of a policy with their types. They are shared: every expression knows all that were declared before it,
+/// and making a list of them for each would take the square of their number.
+#[derive(Clone, Debug, Default)]
+pub struct Variables(Arc<RwLock<HashMap<String, Type>>>);
+
+impl Variables {
+    pub fn declare(&self, name: &str, of: &Type) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(name.to_owned(), declared(of));
+    }
+}
+
+impl Types for Variables {
+    fn contains(&self, name: &str) -> bool {
+        name == VARIABLES
+    }
+
+    fn field(&self, name: &str, field: &str) -> Option<Type> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(field).filter(|_| name == VARIABLES).cloned()
+    }
 }
 
 /// Why an expression is refused.
@@ -42,7 +66,7 @@ pub enum Refusal {
 
 static TYPES: LazyLock<Arc<ObjectTypes>> = LazyLock::new(|| Arc::new(request_types(namespace_types())));
 
-impl Declarations<'_> {
+impl Declarations {
     /// What expressions with these declarations are compiled in.
     pub fn environment(&self) -> Environment {
         let mut environment = Environment::new()
@@ -60,10 +84,8 @@ impl Declarations<'_> {
                 .variable("authorizer.requestResource", Type::object("kubernetes.authorization.ResourceCheck"));
         }
         if self.composed {
-            let fields = self.variables.iter().map(|(name, of)| (*name, declared(of)));
-            environment = environment
-                .types(Arc::new(ObjectTypes::new().object(VARIABLES, fields)))
-                .variable("variables", Type::object(VARIABLES));
+            environment =
+                environment.types(Arc::new(self.variables.clone())).variable("variables", Type::object(VARIABLES));
         }
         if self.patch_types { environment.with_patches() } else { environment }
     }
@@ -72,7 +94,7 @@ impl Declarations<'_> {
 const VARIABLES: &str = "kubernetes.variables";
 
 /// The type of the expression, or why it is refused.
-pub fn check(expression: &str, output: Output, declarations: &Declarations<'_>) -> Result<Type, Refusal> {
+pub fn check(expression: &str, output: Output, declarations: &Declarations) -> Result<Type, Refusal> {
     let checked = declarations
         .environment()
         .check(expression)

@@ -6,6 +6,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, names};
 
 use super::cel::{self, Declarations, Output, Refusal};
+use crate::core::pod_spec::checks::Seen;
 
 const MATCH_CONDITIONS_MAX: usize = 64;
 const AUDIT_ANNOTATIONS_MAX: usize = 20;
@@ -20,6 +21,7 @@ pub fn validate_match_conditions(path: Path<'_>, holder: &Value, params: bool, e
         errors.too_many(path, conditions.len(), MATCH_CONDITIONS_MAX);
     }
     let declarations = Declarations { params, authorizer: true, ..Declarations::default() };
+    let mut seen = Seen::new();
     for (index, condition) in conditions.iter().enumerate() {
         let path = path.index(index);
         let expression = condition.str("expression").trim();
@@ -36,19 +38,14 @@ pub fn validate_match_conditions(path: Path<'_>, holder: &Value, params: bool, e
         for message in names::qualified_name(name) {
             errors.invalid(path.child("name"), name, message);
         }
-        if conditions[..index].iter().any(|other| other.str("name") == name) {
+        if !seen.add(name) {
             errors.duplicate(path.child("name"), name);
         }
     }
 }
 
 /// The `variables` of a policy; each may speak of those before it.
-pub fn validate_variables<'a>(
-    path: Path<'_>,
-    spec: &'a Value,
-    declarations: &mut Declarations<'a>,
-    errors: &mut Errors,
-) {
+pub fn validate_variables(path: Path<'_>, spec: &Value, declarations: &mut Declarations, errors: &mut Errors) {
     declarations.composed = true;
     for (index, variable) in spec.list("variables").iter().enumerate() {
         let path = path.index(index);
@@ -68,11 +65,11 @@ pub fn validate_variables<'a>(
                 Err(refusal) => refuse(path.child("expression"), expression, refusal, errors),
             }
         }
-        declarations.variables.push((name, found));
+        declarations.variables.declare(name, &found);
     }
 }
 
-pub fn validate_validation(path: Path<'_>, validation: &Value, declarations: &Declarations<'_>, errors: &mut Errors) {
+pub fn validate_validation(path: Path<'_>, validation: &Value, declarations: &Declarations, errors: &mut Errors) {
     let expression = validation.str("expression");
     if expression.trim().is_empty() {
         errors.required(path.child("expression"), "expression is not specified");
@@ -101,23 +98,19 @@ pub fn validate_validation(path: Path<'_>, validation: &Value, declarations: &De
     }
 }
 
-pub fn validate_audit_annotations(
-    path: Path<'_>,
-    policy: &Value,
-    declarations: &Declarations<'_>,
-    errors: &mut Errors,
-) {
+pub fn validate_audit_annotations(path: Path<'_>, policy: &Value, declarations: &Declarations, errors: &mut Errors) {
     let annotations = policy.get("spec").list("auditAnnotations");
     if annotations.len() > AUDIT_ANNOTATIONS_MAX {
         let shown = cel::go_audit_annotations(annotations);
         errors.invalid(path, shown, format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations"));
     }
     let policy_name = policy.get("metadata").str("name");
+    let mut seen = Seen::new();
     for (index, annotation) in annotations.iter().enumerate() {
         let path = path.index(index);
         validate_audit_annotation(path, policy_name, annotation, declarations, errors);
         let key = annotation.str("key");
-        if annotations[..index].iter().any(|other| other.str("key") == key) {
+        if !seen.add(key) {
             errors.duplicate(path.child("key"), key);
         }
     }
@@ -127,7 +120,7 @@ fn validate_audit_annotation(
     path: Path<'_>,
     policy_name: &str,
     annotation: &Value,
-    declarations: &Declarations<'_>,
+    declarations: &Declarations,
     errors: &mut Errors,
 ) {
     let key = annotation.str("key");
@@ -150,7 +143,7 @@ fn validate_audit_annotation(
     }
 }
 
-pub fn validate_mutation(path: Path<'_>, mutation: &Value, declarations: &Declarations<'_>, errors: &mut Errors) {
+pub fn validate_mutation(path: Path<'_>, mutation: &Value, declarations: &Declarations, errors: &mut Errors) {
     let (right, other, output) = match mutation.str("patchType") {
         "" => return errors.required(path.child("patchType"), ""),
         "JSONPatch" => ("jsonPatch", "applyConfiguration", Output::JsonPatches),
@@ -181,7 +174,7 @@ fn compile(
     shown: &str,
     expression: &str,
     output: Output,
-    declarations: &Declarations<'_>,
+    declarations: &Declarations,
     errors: &mut Errors,
 ) {
     if let Err(refusal) = cel::check(expression, output, declarations) {

@@ -4,6 +4,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, names};
 
 use super::MATCH_POLICIES;
+use crate::core::pod_spec::checks::Seen;
 use crate::fields::texts;
 use crate::meta;
 
@@ -72,11 +73,12 @@ pub fn validate_mutable(path: Path<'_>, resources: &Value, errors: &mut Errors) 
 fn validate_named_rule(path: Path<'_>, rule: &Value, errors: &mut Errors) {
     let resource_names = rule.list("resourceNames");
     let field = path.child("resourceNames");
+    let mut seen = Seen::new();
     for (index, name) in resource_names.iter().enumerate() {
         for message in names::path_segment_name(name.as_str()) {
             errors.invalid(field.index(index), name.as_str(), message);
         }
-        if resource_names[..index].contains(name) {
+        if !seen.add(name.as_str()) {
             errors.duplicate(field.index(index), name.as_str());
         }
     }
@@ -125,6 +127,7 @@ fn validate_resources(path: Path<'_>, rule: &Value, errors: &mut Errors) {
         errors.required(path, "");
     }
     let mut plain_beside_star = false;
+    let mut earlier = Seen::new();
     for (index, entry) in resources.iter().enumerate() {
         let entry = entry.as_str();
         if entry.is_empty() {
@@ -135,14 +138,14 @@ fn validate_resources(path: Path<'_>, rule: &Value, errors: &mut Errors) {
             plain_beside_star = entry != "*";
             continue;
         };
-        let mut earlier = resources[..index].iter().filter_map(|entry| entry.as_str().split_once('/'));
-        if earlier.clone().any(|other| other == (resource, "*")) {
+        if earlier.has((resource, "*")) {
             let detail = format!("if '{resource}/*' is present, must not specify {entry}");
             errors.invalid(path.index(index), entry, detail);
         }
-        if earlier.any(|other| other == ("*", part)) {
+        if earlier.has(("*", part)) {
             errors.invalid(path.index(index), entry, format!("if '*/{part}' is present, must not specify {entry}"));
         }
+        earlier.add((resource, part));
     }
     let has = |wanted: &str| resources.iter().any(|entry| entry.as_str() == wanted);
     if resources.len() > 1 && has("*/*") {

@@ -52,7 +52,7 @@ pub fn validate_head(policy: &Value, old: Option<&Value>, mutating: bool, errors
 }
 
 /// What a policy's expressions may speak of.
-pub fn declarations(spec: &Value) -> Declarations<'_> {
+pub fn declarations(spec: &Value) -> Declarations {
     Declarations { params: spec.has("paramKind"), authorizer: true, ..Declarations::default() }
 }
 

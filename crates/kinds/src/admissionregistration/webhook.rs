@@ -5,6 +5,7 @@ use rkube_machinery::{Value, names};
 
 use super::Registration;
 use super::{FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES, client_config, expressions, match_resources};
+use crate::core::pod_spec::checks::{Seen, has_repeated};
 use crate::fields::texts;
 use crate::meta;
 
@@ -53,13 +54,13 @@ impl Registration for WebhookRules {
 impl WebhookRules {
     fn validate_hooks(&self, configuration: &Value, options: &Options, errors: &mut Errors) {
         let hooks = configuration.list("webhooks");
+        let mut seen = Seen::new();
         for (index, hook) in hooks.iter().enumerate() {
             let path = WEBHOOKS.index(index);
             self.validate_hook(path, hook, options, errors);
             validate_review_versions(path.child("admissionReviewVersions"), hook, options, errors);
             let name = hook.str("name");
-            let seen = || hooks[..index].iter().any(|other| other.str("name") == name);
-            if !options.same_names && !name.is_empty() && seen() {
+            if !seen.add(name) && !options.same_names && !name.is_empty() {
                 errors.duplicate(path.child("name"), name);
             }
         }
@@ -125,8 +126,7 @@ fn lacks_known_version(hook: &Value) -> bool {
 }
 
 fn has_same_names(hooks: &[Value]) -> bool {
-    let name = |hook: &Value| hook.str("name").to_owned();
-    hooks.iter().enumerate().any(|(index, hook)| hooks[..index].iter().any(|other| name(other) == name(hook)))
+    has_repeated(hooks.iter().map(|hook| hook.str("name")))
 }
 
 fn one_of(path: Path<'_>, hook: &Value, field: &str, known: &[&str], errors: &mut Errors) {
@@ -140,8 +140,9 @@ fn validate_review_versions(path: Path<'_>, hook: &Value, options: &Options, err
     if versions.is_empty() {
         return errors.required(path, format!("must specify one of {}", REVIEW_VERSIONS.join(", ")));
     }
+    let mut seen = Seen::new();
     for (index, version) in versions.iter().enumerate() {
-        if versions[..index].contains(version) {
+        if !seen.add(version.as_str()) {
             errors.invalid(path.index(index), version, "duplicate version");
             continue;
         }

@@ -6,6 +6,7 @@ pub mod priority_level_configuration;
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
+use crate::core::pod_spec::checks::Seen;
 use crate::fields::{carry, carry_metadata_but_managed_fields};
 use crate::kind::{Part, Repeat, Rules};
 
@@ -66,10 +67,11 @@ impl Rules for FlowControlRules {
 fn validate_status(object: &Value, errors: &mut Errors) {
     let path = Path::new("status.conditions");
     let conditions = object.get("status").list("conditions");
+    let mut seen = Seen::new();
     for (index, condition) in conditions.iter().enumerate() {
         let path = path.index(index);
         let kind = condition.str("type");
-        if conditions[..index].iter().any(|before| before.str("type") == kind) {
+        if !seen.add(kind) {
             errors.duplicate(path.child("type"), kind);
         }
         if kind.is_empty() {

@@ -13,6 +13,8 @@ mod place;
 mod special;
 mod write;
 
+use std::collections::HashSet;
+
 pub(crate) use complete::zero_struct;
 pub use complete::{complete, settle};
 pub use direct::direct;
@@ -26,6 +28,28 @@ use place::Place;
 
 /// No more strict errors than this are noted, as upstream.
 pub const STRICT_ERRORS_MAX: usize = 100;
+
+/// Nor more text: each of them has a path, and a path may be long.
+const STRICT_BYTES_MAX: usize = 1 << 20;
+
+/// Which strict errors there are, each once.
+#[derive(Default)]
+pub(crate) struct Complaints {
+    seen: HashSet<String>,
+    bytes: usize,
+}
+
+impl Complaints {
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes >= STRICT_BYTES_MAX
+    }
+
+    /// Whether it is a new one.
+    pub(crate) fn add(&mut self, text: &str) -> bool {
+        self.bytes += text.len();
+        self.seen.insert(text.to_owned())
+    }
+}
 
 /// How deep structs may lie in each other. Only JSON schemas can, and they are read by recursion; upstream has no bound
 /// but that of JSON.
@@ -144,6 +168,7 @@ struct Decoder {
     noted: Option<DecodeError>,
     /// None where strictness does not reach: inside of types that read themselves.
     strict: Option<Vec<String>>,
+    strict_seen: Complaints,
     /// The struct that messages name, where it is not the innermost one.
     nested_in: Option<&'static str>,
     /// How many structs are open.
@@ -153,7 +178,15 @@ struct Decoder {
 
 impl Decoder {
     fn new(style: Style) -> Self {
-        Decoder { style, noted: None, strict: Some(Vec::new()), nested_in: None, depth: 0, kept_empties: false }
+        Decoder {
+            style,
+            noted: None,
+            strict: Some(Vec::new()),
+            strict_seen: Complaints::default(),
+            nested_in: None,
+            depth: 0,
+            kept_empties: false,
+        }
     }
 
     /// A value of any shape. Null gives null: what that means is up to the holder.
@@ -371,12 +404,12 @@ impl Decoder {
     fn note_strict(&mut self, what: &str, name: &str, place: &Place<'_>) {
         let Some(strict) = &mut self.strict else { return };
         let by_converter = self.style == Style::Converter;
-        if strict.len() >= STRICT_ERRORS_MAX && !by_converter {
+        if strict.len() >= STRICT_ERRORS_MAX && !by_converter || self.strict_seen.is_full() {
             return;
         }
         // The converter's paths leave out the keys of maps.
         let text = format!("{what} {}", crate::field::quote(&place.strict_path(name, !by_converter)));
-        if !strict.contains(&text) {
+        if self.strict_seen.add(&text) {
             strict.push(text);
         }
     }

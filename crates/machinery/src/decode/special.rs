@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::place::Place;
-use super::{DecodeError, Decoder, Style, base64, convert, describe};
+use super::{Complaints, DecodeError, Decoder, Style, base64, convert, describe};
 use crate::json;
 use crate::quantity::Quantity;
 use crate::schema::{Shape, TypeRef};
@@ -53,6 +53,7 @@ impl Decoder {
             style: Style::Json,
             noted: None,
             strict: None,
+            strict_seen: Complaints::default(),
             nested_in,
             depth: self.depth,
             kept_empties: false,

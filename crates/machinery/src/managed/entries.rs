@@ -1,5 +1,7 @@
 //! `metadata.managedFields`: reading, writing, order, and the bound on how many there may be.
 
+use std::collections::HashMap;
+
 use super::WriteContext;
 use super::set::{FieldSet, FieldsError};
 use crate::field::quote;
@@ -9,6 +11,11 @@ use crate::value::{Map, Text, Value, key};
 /// Update entries above this number are put together, oldest first.
 const UPDATERS_MAX: usize = 10;
 const ANCIENT: &str = "ancient-changes";
+/// Longer lists are looked up in by hash.
+const INDEXED_MIN: usize = 16;
+
+/// Manager, whether it applies, subresource, and the version where that tells managers apart.
+type Identity = (Text, bool, Text, Text);
 
 /// Who owns what, by which kind of write, in which version.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +65,12 @@ impl Entry {
             && self.applied == other.applied
             && self.subresource == other.subresource
             && (self.applied || self.api_version == other.api_version)
+    }
+
+    /// Equal for entries that are the same manager's, see [`Entry::is_same`].
+    fn identity(&self) -> Identity {
+        let version = if self.applied { Text::default() } else { self.api_version.clone() };
+        (self.manager.clone(), self.applied, self.subresource.clone(), version)
     }
 
     /// The text by which managers are ordered where nothing else tells them apart.
@@ -158,9 +171,16 @@ fn text(value: &Value) -> Text {
 /// written here, so that what does not change need not be written again.
 pub(super) fn read(list: &Value, stored: bool) -> Result<Vec<Entry>, EntryError> {
     let mut entries: Vec<Entry> = Vec::with_capacity(list.items().len() + 1);
+    // Objects have a few; clients may send thousands.
+    let mut known: HashMap<Identity, usize> = HashMap::new();
+    let is_long = list.items().len() > INDEXED_MIN;
     for (index, value) in list.items().iter().enumerate() {
         let entry = Entry::read(value, index, stored)?;
-        match entries.iter_mut().find(|other| other.is_same(&entry)) {
+        let place = match is_long {
+            true => *known.entry(entry.identity()).or_insert(entries.len()),
+            false => entries.iter().position(|other| other.is_same(&entry)).unwrap_or(entries.len()),
+        };
+        match entries.get_mut(place) {
             Some(other) => *other = entry,
             None => entries.push(entry),
         }
@@ -226,6 +246,22 @@ fn sort(entries: &mut [Entry]) {
     });
 }
 
+/// All sets in one, the small ones first: one by one, each would be walked again for all that follow.
+fn union(mut sets: Vec<FieldSet>) -> FieldSet {
+    while sets.len() > 1 {
+        let mut pairs = sets.into_iter();
+        let mut merged = Vec::new();
+        while let Some(mut left) = pairs.next() {
+            if let Some(right) = pairs.next() {
+                left.extend(right);
+            }
+            merged.push(left);
+        }
+        sets = merged;
+    }
+    sets.pop().unwrap_or_default()
+}
+
 /// Puts the oldest updaters of a version together until there are no more than the bound.
 pub(super) fn cap(entries: &mut Vec<Entry>) {
     let mut count = entries.iter().filter(|entry| !entry.applied).count();
@@ -235,23 +271,31 @@ pub(super) fn cap(entries: &mut Vec<Entry>) {
     let (mut updaters, appliers): (Vec<_>, Vec<_>) = entries.drain(..).partition(|entry| !entry.applied);
     updaters.sort_by_cached_key(|entry| (entry.time.clone(), entry.identifier()));
     let mut kept: Vec<Entry> = Vec::with_capacity(UPDATERS_MAX);
+    // By version: the first of those kept, and the first bucket; by place: what goes into a bucket.
+    let mut firsts: HashMap<Text, usize> = HashMap::new();
+    let mut buckets: HashMap<Text, usize> = HashMap::new();
+    let mut absorbed: HashMap<usize, Vec<FieldSet>> = HashMap::new();
     for entry in updaters {
-        let first = kept.iter().position(|other| other.api_version == entry.api_version);
+        let first = firsts.get(&entry.api_version).copied();
         let Some(first) = first.filter(|_| count > UPDATERS_MAX) else {
+            firsts.entry(entry.api_version.clone()).or_insert(kept.len());
+            if entry.manager == ANCIENT && entry.subresource.is_empty() {
+                buckets.entry(entry.api_version.clone()).or_insert(kept.len());
+            }
             kept.push(entry);
             continue;
         };
         // An older bucket of the version may stand among those kept; it takes the entry, else the oldest becomes one.
-        let is_bucket = |other: &Entry| {
-            other.manager == ANCIENT && other.subresource.is_empty() && other.api_version == entry.api_version
-        };
-        let bucket = kept.iter().position(is_bucket).unwrap_or(first);
-        let bucket = &mut kept[bucket];
+        let place = *buckets.entry(entry.api_version.clone()).or_insert(first);
+        let bucket = &mut kept[place];
         bucket.manager = Text::new_static(ANCIENT);
         bucket.subresource = Text::default();
-        bucket.extend(entry.fields);
         bucket.time = entry.time;
+        absorbed.entry(place).or_default().push(entry.fields);
         count -= 1;
+    }
+    for (place, sets) in absorbed {
+        kept[place].extend(union(sets));
     }
     entries.extend(appliers);
     entries.extend(kept);

@@ -8,6 +8,7 @@ pub mod json_patch;
 pub mod merge_patch;
 pub mod strategic;
 
+use crate::decode::{Complaints, STRICT_ERRORS_MAX};
 use crate::status::{Details, Status};
 use crate::value::{Map, Value};
 
@@ -69,25 +70,32 @@ pub fn printed(value: &Value) -> String {
 /// Leaves the last of fields that stand twice in an object; says, as strict reading does, which those were.
 pub fn take_last(patch: &mut Value) -> Vec<String> {
     let mut complaints = Vec::new();
-    take_last_below(patch, &mut String::new(), &mut complaints);
+    take_last_below(patch, &mut String::new(), &mut complaints, &mut Complaints::default());
     complaints
 }
 
-fn take_last_below(value: &mut Value, path: &mut String, complaints: &mut Vec<String>) {
+fn take_last_below(value: &mut Value, path: &mut String, complaints: &mut Vec<String>, known: &mut Complaints) {
     let length = path.len();
     match value {
         Value::Object(map) => {
             if !map.keys().zip(map.keys().skip(1)).all(|(left, right)| left < right) {
                 let mut seen = std::collections::HashSet::with_capacity(map.len());
-                let before = complaints.len();
+                let mut repeats = false;
                 for key in map.keys() {
+                    if seen.insert(key.clone()) {
+                        continue;
+                    }
+                    repeats = true;
+                    if complaints.len() >= STRICT_ERRORS_MAX || known.is_full() {
+                        continue;
+                    }
                     let dot = if path.is_empty() { "" } else { "." };
-                    let complaint = || format!("duplicate field {}", crate::field::quote(&format!("{path}{dot}{key}")));
-                    if !seen.insert(key.clone()) && !complaints.contains(&complaint()) {
-                        complaints.push(complaint());
+                    let complaint = format!("duplicate field {}", crate::field::quote(&format!("{path}{dot}{key}")));
+                    if known.add(&complaint) {
+                        complaints.push(complaint);
                     }
                 }
-                if complaints.len() > before {
+                if repeats {
                     *map = Map::sorted(std::mem::take(map).into_entries());
                 }
             }
@@ -96,14 +104,14 @@ fn take_last_below(value: &mut Value, path: &mut String, complaints: &mut Vec<St
                     path.push('.');
                 }
                 path.push_str(key);
-                take_last_below(value, path, complaints);
+                take_last_below(value, path, complaints, known);
                 path.truncate(length);
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
                 path.push_str(&format!("[{index}]"));
-                take_last_below(item, path, complaints);
+                take_last_below(item, path, complaints, known);
                 path.truncate(length);
             }
         }

@@ -179,3 +179,17 @@ fn long_lines_are_folded_behind_column_80() {
     let want = format!("a: {}\n  {}\n", ["word"; 16].join(" "), ["word"; 4].join(" "));
     assert_eq!(written(&long), want);
 }
+
+#[test]
+fn depth_is_refused_where_it_is_reached() {
+    for open in ["- ", "? "] {
+        let error = parse(format!("{}]", open.repeat(20_000)).as_bytes()).unwrap_err().to_string();
+        assert_eq!(error, "yaml: exceeded max depth of 10000", "{open}");
+    }
+    let second = format!("a:\n{}", "- ".repeat(20_000));
+    assert_eq!(parse(second.as_bytes()).unwrap_err().to_string(), "yaml: line 2: exceeded max depth of 10000");
+    for deep in ["[".repeat(20_000), "{a: ".repeat(20_000), "- ".repeat(5_000)] {
+        assert_eq!(parse(deep.as_bytes()).unwrap_err().to_string(), "yaml: exceeded max depth", "{deep:.10}");
+    }
+    assert!(parse("- ".repeat(1_000).as_bytes()).is_ok());
+}

@@ -7,6 +7,7 @@ use rkube_machinery::{Value, names, object};
 
 use crate::apps::template::{self, SPEC, STATUS};
 use crate::apps::{numbers, selector};
+use crate::core::pod_spec::checks::Seen;
 use crate::core::pod_spec::{self, Options, annotations, go_form};
 use crate::meta;
 
@@ -104,19 +105,14 @@ fn run_template(spec: &Value) -> Cow<'_, Value> {
     pod.remove("hostname");
     if !claims.is_empty() {
         let mut volumes: Vec<Value> = Vec::new();
+        let mut claimed = Seen::new();
         for claim in claims {
             let name = claim.get("metadata").str("name");
-            if !volumes.iter().any(|volume| volume.str("name") == name) {
+            if claimed.add(name) {
                 volumes.push(object! { "name": name, "persistentVolumeClaim": object! { "claimName": name } });
             }
         }
-        let claimed = volumes.len();
-        for volume in pod.list("volumes") {
-            let covered = volumes[..claimed].iter().any(|claim| claim.str("name") == volume.str("name"));
-            if !covered {
-                volumes.push(volume.clone());
-            }
-        }
+        volumes.extend(pod.list("volumes").iter().filter(|volume| !claimed.has(volume.str("name"))).cloned());
         pod.set("volumes", volumes);
     }
     Cow::Owned(template)

@@ -7,6 +7,7 @@ use rkube_machinery::field::{BadValue, ErrorType, Errors, Path};
 use rkube_machinery::{Value, time};
 
 use super::{indexes, spec};
+use crate::core::pod_spec::checks::Seen;
 use crate::core::pod_spec::go_form::{self, go_json};
 
 const STATUS: Path<'static> = Path::new("status");
@@ -49,14 +50,14 @@ fn wrong_conditions(words: &str, errors: &mut Errors) {
 /// Uids, each once in both lists.
 fn validate_uncounted(uncounted: &Value, errors: &mut Errors) {
     let path = STATUS.child("uncountedTerminatedPods");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen = Seen::new();
     for field in ["succeeded", "failed"] {
         let path = path.child(field);
         for (index, uid) in uncounted.list(field).iter().enumerate() {
             match uid.as_str() {
                 "" => errors.invalid(path.index(index), "", "must not be empty"),
-                uid if seen.contains(&uid) => errors.duplicate(path.index(index), uid),
-                uid => seen.push(uid),
+                uid if !seen.add(uid) => errors.duplicate(path.index(index), uid),
+                _ => {}
             }
         }
     }

@@ -7,6 +7,7 @@ use x509_parser::prelude::{FromDer, X509Certificate, X509CertificationRequest};
 
 use super::super::{pem, signature};
 use super::{APPROVAL, of_type};
+use crate::core::pod_spec::checks::{Seen, has_repeated};
 use crate::core::pod_spec::validate_signer_name;
 use crate::kind::Part;
 
@@ -112,8 +113,9 @@ fn validate_usages(usages: &[Value], old: &[Value], errors: &mut Errors) {
             errors.not_supported(path.index(index), usage, USAGES);
         }
     }
-    if !old.iter().enumerate().any(|(index, usage)| old[..index].contains(usage)) {
-        for (index, usage) in usages.iter().enumerate().filter(|(index, usage)| usages[..*index].contains(usage)) {
+    if !has_repeated(old.iter().map(Value::as_str)) {
+        let mut seen = Seen::new();
+        for (index, usage) in usages.iter().enumerate().filter(|(_, usage)| !seen.add(usage.as_str())) {
             errors.duplicate(path.index(index), usage);
         }
     }
@@ -123,12 +125,11 @@ fn validate_conditions(csr: &Value, old: Option<&Value>, errors: &mut Errors) {
     let path = STATUS.child("conditions");
     let conditions = csr.get("status").list("conditions");
     let old = old.map_or(&[][..], |old| old.get("status").list("conditions"));
-    let repeats = |conditions: &[Value], index: usize| {
-        conditions[..index].iter().any(|other| other.str("type") == conditions[index].str("type"))
-    };
-    let had = |kind: &str| old.iter().any(|condition| condition.str("type") == kind);
+    let old_types = Seen::of(old.iter().map(|condition| condition.str("type")));
+    let had = |kind: &'static str| old_types.has(kind);
     let had_both = had("Approved") && had("Denied");
-    let had_repeated = (0..old.len()).any(|index| repeats(old, index));
+    let had_repeated = has_repeated(old.iter().map(|condition| condition.str("type")));
+    let mut seen = Seen::new();
     for (index, condition) in conditions.iter().enumerate() {
         let at = path.index(index);
         let kind = condition.str("type");
@@ -147,11 +148,10 @@ fn validate_conditions(csr: &Value, old: Option<&Value>, errors: &mut Errors) {
             "Denied" => "Approved",
             _ => "",
         };
-        let before = &conditions[..index];
-        if !opposite.is_empty() && !had_both && before.iter().any(|other| other.str("type") == opposite) {
+        if !opposite.is_empty() && !had_both && seen.has(opposite) {
             errors.invalid(path, kind, "Approved and Denied conditions are mutually exclusive");
         }
-        if !had_repeated && repeats(conditions, index) {
+        if !seen.add(kind) && !had_repeated {
             errors.duplicate(at.child("type"), kind);
         }
     }

@@ -109,6 +109,7 @@ pub fn status(request: &Value, old: &Value, errors: &mut Errors) {
 /// One end at most, and a sure one.
 fn validate_ends(conditions: &[Value], errors: &mut Errors) {
     let path = STATUS.child("conditions");
+    let mut ends = false;
     for (index, condition) in conditions.iter().enumerate() {
         // Upstream writes the index as a field of its own.
         let step = format!("[{index}]");
@@ -118,7 +119,7 @@ fn validate_ends(conditions: &[Value], errors: &mut Errors) {
             errors.not_supported(path.child("type"), kind, ENDS);
             continue;
         }
-        if conditions[..index].iter().any(|other| ENDS.contains(&other.str("type"))) {
+        if std::mem::replace(&mut ends, true) {
             let detail = "There may be at most one condition with type \"Issued\", \"Denied\", or \"Failed\"";
             errors.invalid(path.child("type"), kind, detail);
         }

@@ -6,6 +6,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::quantity::{Format, Quantity};
 use rkube_machinery::{Value, names};
 
+use crate::core::pod_spec::checks::Seen;
 use crate::core::pod_spec::{amounts, resources};
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -14,11 +15,12 @@ const MILLI_MAX: i64 = i64::MAX / 1000;
 
 pub(super) fn limits(items: &[Value], errors: &mut Errors) {
     let path = SPEC.child("limits");
+    let mut seen = Seen::new();
     for (index, item) in items.iter().enumerate() {
         let path = path.index(index);
         let kind = item.str("type");
         validate_type(path.child("type"), kind, errors);
-        if items[..index].iter().any(|other| other.str("type") == kind) {
+        if !seen.add(kind) {
             errors.duplicate(path.child("type"), kind);
         }
         validate_item(path, item, errors);

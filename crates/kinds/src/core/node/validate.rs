@@ -4,9 +4,11 @@
 
 use rkube_machinery::field::{BadValue, ErrorType, Errors, Path, quote};
 use rkube_machinery::names::address::{self, Subnet};
+use rkube_machinery::value::Distinct;
 use rkube_machinery::{Value, json, names, object};
 
 use super::annotations;
+use crate::core::pod_spec::checks::Seen;
 use crate::fields::texts;
 
 const METADATA: Path<'static> = Path::new("metadata");
@@ -50,6 +52,7 @@ pub fn update(node: &Value, old: &Value, errors: &mut Errors) {
 }
 
 fn taints(path: Path<'_>, taints: &[Value], errors: &mut Errors) {
+    let mut seen = Seen::new();
     for (index, taint) in taints.iter().enumerate() {
         let path = path.index(index);
         crate::meta::validate_label_name(path.child("key"), taint.str("key"), errors);
@@ -58,8 +61,7 @@ fn taints(path: Path<'_>, taints: &[Value], errors: &mut Errors) {
             errors.invalid(path.child("value"), taint.str("value"), messages.join(";"));
         }
         taint_effect(path.child("effect"), taint.str("effect"), errors);
-        let same = |other: &Value| other.str("key") == taint.str("key") && other.str("effect") == taint.str("effect");
-        if taints[..index].iter().any(same) {
+        if !seen.add((taint.str("key"), taint.str("effect"))) {
             let shown = object! {
                 "Key": taint.str("key"), "Value": taint.str("value"), "Effect": taint.str("effect"),
                 "TimeAdded": taint.get("timeAdded").clone(),
@@ -197,8 +199,9 @@ fn pod_cidrs_stay(cidrs: &[Value], old: &[Value], errors: &mut Errors) {
 
 fn addresses(addresses: &[Value], errors: &mut Errors) {
     let path = STATUS.child("addresses");
+    let mut seen = Distinct::new();
     for (index, address) in addresses.iter().enumerate() {
-        if addresses[..index].contains(address) {
+        if !seen.add(address) {
             let shown = object! { "Type": address.str("type"), "Address": address.str("address") };
             errors.duplicate(path.index(index), &shown);
         }

@@ -1,5 +1,7 @@
 //! Writing a pod's status: what its node and the scheduler say of it.
 
+use std::collections::BTreeMap;
+
 use std::net::IpAddr;
 
 use rkube_machinery::field::{BadValue, Errors, Path};
@@ -8,6 +10,7 @@ use rkube_machinery::{Value, json, names};
 
 use super::super::pod_spec::{self, Options, amounts, checks, disabled};
 use super::{carry, update};
+use crate::core::pod_spec::checks::Seen;
 
 const SYSTEM_CONDITIONS: [&str; 3] = ["PodScheduled", "Ready", "Initialized"];
 const NOT_NEGATIVE: &str = "must be a non-negative integer";
@@ -194,13 +197,15 @@ fn matches_exit(rule: &Value, exit_code: i64) -> bool {
 
 fn validate_claims(path: Path<'_>, status: &Value, spec: &Value, errors: &mut Errors) {
     let claims = status.list("resourceClaimStatuses");
+    let known = Seen::of(spec.list("resourceClaims").iter().map(|one| one.str("name")));
+    let mut seen = Seen::new();
     for (index, claim) in claims.iter().enumerate() {
         let path = path.index(index);
         let name = claim.str("name");
-        if !spec.list("resourceClaims").iter().any(|one| one.str("name") == name) {
+        if !known.has(name) {
             errors.invalid(path.child("name"), name, "must match the name of an entry in `spec.resourceClaims`");
         }
-        if claims[..index].iter().any(|one| one.str("name") == name) {
+        if !seen.add(name) {
             errors.duplicate(path.child("name"), name);
         }
         if claim.has("resourceClaimName") {
@@ -220,11 +225,12 @@ fn validate_extended_claim(path: Path<'_>, status: &Value, spec: &Value, errors:
         errors.required(mappings_path, "at least one request mapping is required");
     }
     let fields = ["containerName", "resourceName", "requestName"];
+    let containers = by_name(spec.list("containers").iter().chain(spec.list("initContainers")));
+    let mut seen = Seen::new();
     for (index, mapping) in mappings.iter().enumerate() {
         let item = mappings_path.index(index);
         let (name, resource) = (mapping.str("containerName"), mapping.str("resourceName"));
-        let mut containers = spec.list("containers").iter().chain(spec.list("initContainers"));
-        match containers.find(|one| one.str("name") == name) {
+        match containers.get(name) {
             None => {
                 let words = "must match the name of an entry in spec.initContainers.name or spec.containers.name";
                 errors.invalid(item.child("containerName"), name, words);
@@ -237,8 +243,7 @@ fn validate_extended_claim(path: Path<'_>, status: &Value, spec: &Value, errors:
             Some(_) => {}
         }
         checks::dns_label(path.child("requestName"), mapping.str("requestName"), errors);
-        let again = |other: &Value| fields.iter().all(|field| other.str(field) == mapping.str(field));
-        if mappings[..index].iter().any(again) {
+        if !seen.add(fields.map(|field| mapping.str(field))) {
             for field in fields {
                 errors.duplicate(item.child(field), mapping.str(field));
             }
@@ -284,9 +289,10 @@ fn validate_allocatable(path: Path<'_>, status: &Value, spec: &Value, errors: &m
 /// At most one address of each family.
 fn validate_addresses(path: Path<'_>, status: &Value, old: &Value, field: &str, errors: &mut Errors) {
     let list = status.list(field);
+    let old = Seen::of(old.list(field).iter().map(|old| old.str("ip")));
     for (index, entry) in list.iter().enumerate() {
         let ip = entry.str("ip");
-        if !old.list(field).iter().any(|old| old.str("ip") == ip) {
+        if !old.has(ip) {
             address::ip_for_legacy_field(path.index(index), ip, errors);
         }
     }
@@ -350,10 +356,11 @@ fn validate_users(path: Path<'_>, statuses: &[Value], spec: &Value, errors: &mut
 
 /// The health of the devices that containers have.
 fn validate_allocated(path: Path<'_>, statuses: &[Value], containers: &[Value], errors: &mut Errors) {
+    let containers = by_name(containers);
     for (index, status) in statuses.iter().enumerate() {
         let path = path.index(index);
         let path = path.child("allocatedResourcesStatus");
-        let container = containers.iter().find(|one| one.str("name") == status.str("name"));
+        let container = containers.get(status.str("name")).copied();
         for (index, resource) in status.list("allocatedResourcesStatus").iter().enumerate() {
             let path = path.index(index);
             if let Some(words) = container.and_then(|container| unknown_resource(container, resource.str("name"))) {
@@ -363,6 +370,15 @@ fn validate_allocated(path: Path<'_>, statuses: &[Value], containers: &[Value], 
             validate_devices(devices, resource.list("resources"), errors);
         }
     }
+}
+
+/// The first of each name.
+fn by_name<'a>(items: impl IntoIterator<Item = &'a Value>) -> BTreeMap<&'a str, &'a Value> {
+    let mut found = BTreeMap::new();
+    for item in items {
+        found.entry(item.str("name")).or_insert(item);
+    }
+    found
 }
 
 fn unknown_resource(container: &Value, name: &str) -> Option<&'static str> {
@@ -382,6 +398,7 @@ fn unknown_resource(container: &Value, name: &str) -> Option<&'static str> {
 
 fn validate_devices(path: Path<'_>, devices: &[Value], errors: &mut Errors) {
     const MESSAGE_MAX_BYTES: usize = 1024;
+    let mut seen = Seen::new();
     for (index, device) in devices.iter().enumerate() {
         let path = path.index(index);
         let health = device.str("health");
@@ -397,7 +414,7 @@ fn validate_devices(path: Path<'_>, devices: &[Value], errors: &mut Errors) {
             }
         }
         let id = device.str("resourceID");
-        if devices[..index].iter().any(|other| other.str("resourceID") == id) {
+        if !seen.add(id) {
             errors.duplicate(path.child("resourceID"), id);
         }
     }

@@ -1,10 +1,13 @@
 //! Changing a pod: little of its spec may change.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 
 use super::super::pod_spec::{self, Options, annotations, containers, diff, go_form};
 use super::{carry, count_generation, validate_annotations_and_spec};
+use crate::core::pod_spec::checks::Seen;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
@@ -95,21 +98,22 @@ fn validate_deadline(path: Path<'_>, spec: &Value, old: &Value, errors: &mut Err
 
 fn validate_tolerations(path: Path<'_>, spec: &Value, old: &Value, options: &Options, errors: &mut Errors) {
     let tolerations = spec.list("tolerations");
-    let alike = |left: &Value, right: &Value| {
-        ["key", "operator", "value", "effect"].into_iter().all(|field| left.str(field) == right.str(field))
-    };
-    if old.list("tolerations").iter().any(|old| !tolerations.iter().any(|new| alike(old, new))) {
+    let identity =
+        |toleration: &'_ Value| ["key", "operator", "value", "effect"].map(|field| toleration.str(field).to_owned());
+    let new: BTreeSet<_> = tolerations.iter().map(identity).collect();
+    if old.list("tolerations").iter().any(|old| !new.contains(&identity(old))) {
         return errors.forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
     }
     pod_spec::validate_tolerations(path, tolerations, options, errors);
 }
 
 fn validate_gates(path: Path<'_>, spec: &Value, old: &Value, errors: &mut Errors) {
-    let (gates, old) = (spec.list("schedulingGates"), old.list("schedulingGates"));
+    let gates = spec.list("schedulingGates");
+    let old = Seen::of(old.list("schedulingGates").iter().map(|old| old.str("name")));
+    let last: BTreeMap<&str, usize> = gates.iter().enumerate().map(|(index, gate)| (gate.str("name"), index)).collect();
     for (index, gate) in gates.iter().enumerate() {
         let name = gate.str("name");
-        let last = !gates[index + 1..].iter().any(|later| later.str("name") == name);
-        if last && !old.iter().any(|old| old.str("name") == name) {
+        if last.get(name) == Some(&index) && !old.has(name) {
             let words = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             errors.forbidden(path.index(index).child("name"), words);
         }

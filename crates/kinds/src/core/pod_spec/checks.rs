@@ -114,37 +114,52 @@ pub(crate) fn is_local_non_reserved_path(value: &str) -> bool {
     !value.starts_with('/') && !value.starts_with("..") && !has_backsteps(value)
 }
 
-/// Texts met so far. The first few cost no memory.
-pub(crate) struct Seen<'a> {
-    few: [&'a str; Seen::FEW],
+const SEEN_FEW: usize = 16;
+
+/// Texts, numbers or tuples of them met so far. The first few cost no memory.
+pub(crate) struct Seen<T> {
+    few: [T; SEEN_FEW],
     count: usize,
-    many: BTreeSet<&'a str>,
+    many: BTreeSet<T>,
 }
 
-impl<'a> Seen<'a> {
-    const FEW: usize = 16;
-
+impl<T: Copy + Default + Ord> Seen<T> {
     pub(crate) fn new() -> Self {
-        Seen { few: [""; Seen::FEW], count: 0, many: BTreeSet::new() }
+        Seen { few: [T::default(); SEEN_FEW], count: 0, many: BTreeSet::new() }
     }
 
-    pub(crate) fn has(&self, text: &str) -> bool {
-        self.few[..self.count].contains(&text) || self.many.contains(text)
+    /// All of these.
+    pub(crate) fn of(all: impl IntoIterator<Item = T>) -> Self {
+        let mut seen = Seen::new();
+        for one in all {
+            seen.add(one);
+        }
+        seen
     }
 
-    /// Remembers the text; says whether it is new.
-    pub(crate) fn add(&mut self, text: &'a str) -> bool {
-        if self.has(text) {
+    pub(crate) fn has(&self, one: T) -> bool {
+        self.few[..self.count].contains(&one) || self.many.contains(&one)
+    }
+
+    /// Remembers it; says whether it is new.
+    pub(crate) fn add(&mut self, one: T) -> bool {
+        if self.has(one) {
             return false;
         }
-        if self.count < Seen::FEW {
-            self.few[self.count] = text;
+        if self.count < SEEN_FEW {
+            self.few[self.count] = one;
             self.count += 1;
         } else {
-            self.many.insert(text);
+            self.many.insert(one);
         }
         true
     }
+}
+
+/// Whether two of these are the same.
+pub(crate) fn has_repeated<T: Copy + Default + Ord>(all: impl IntoIterator<Item = T>) -> bool {
+    let mut seen = Seen::new();
+    all.into_iter().any(|one| !seen.add(one))
 }
 
 /// All containers of a pod spec in the order of their start, with their paths.

@@ -7,7 +7,7 @@ use super::checks::{self, Seen, local_descending_path, one_of, require};
 use super::volumes::Volumes;
 
 pub(super) fn validate_mounts(path: Path<'_>, container: &Value, volumes: &Volumes<'_>, errors: &mut Errors) {
-    let devices = container.list("volumeDevices");
+    let devices = Others::new(container.list("volumeDevices"), "devicePath");
     let mut places = Seen::new();
     for (index, mount) in container.list("volumeMounts").iter().enumerate() {
         let item = path.index(index);
@@ -20,10 +20,10 @@ pub(super) fn validate_mounts(path: Path<'_>, container: &Value, volumes: &Volum
         if !places.add(place) {
             errors.invalid(item.child("mountPath"), place, "must be unique");
         }
-        if devices.iter().any(|device| device.str("name") == name) {
+        if devices.names.has(name) {
             errors.invalid(item.child("name"), name, "must not already exist in volumeDevices");
         }
-        if is_path_of(devices, "devicePath", place) {
+        if devices.places.has(place) {
             errors.invalid(item.child("mountPath"), place, "must not already exist as a path in volumeDevices");
         }
         validate_sub_path(path, item, mount, errors);
@@ -73,7 +73,7 @@ fn validate_recursive_read_only(path: Path<'_>, mount: &Value, errors: &mut Erro
 }
 
 pub(super) fn validate_devices(path: Path<'_>, container: &Value, volumes: &Volumes<'_>, errors: &mut Errors) {
-    let mounts = container.list("volumeMounts");
+    let mounts = Others::new(container.list("volumeMounts"), "mountPath");
     let (mut places, mut names) = (Seen::new(), Seen::new());
     for (index, device) in container.list("volumeDevices").iter().enumerate() {
         let path = path.index(index);
@@ -99,10 +99,10 @@ pub(super) fn validate_devices(path: Path<'_>, container: &Value, volumes: &Volu
         } else {
             places.add(place);
         }
-        if mounts.iter().any(|mount| mount.str("name") == name) {
+        if mounts.names.has(name) {
             errors.invalid(path.child("name"), name, "must not already exist in volumeMounts");
         }
-        if is_path_of(mounts, "mountPath", place) {
+        if mounts.places.has(place) {
             errors.invalid(path.child("devicePath"), place, "must not already exist as a path in volumeMounts");
         }
         if !name.is_empty() {
@@ -111,9 +111,20 @@ pub(super) fn validate_devices(path: Path<'_>, container: &Value, volumes: &Volu
     }
 }
 
-/// Whether one of the items is at this place; of items with the same name the last one counts.
-fn is_path_of(items: &[Value], field: &str, place: &str) -> bool {
-    items.iter().enumerate().any(|(index, item)| {
-        item.str(field) == place && !items[index + 1..].iter().any(|later| later.str("name") == item.str("name"))
-    })
+/// What the items of the other list are called, and where they are; of items with the same name the last one counts.
+struct Others<'a> {
+    names: Seen<&'a str>,
+    places: Seen<&'a str>,
+}
+
+impl<'a> Others<'a> {
+    fn new(items: &'a [Value], field: &str) -> Self {
+        let mut others = Others { names: Seen::new(), places: Seen::new() };
+        for item in items.iter().rev() {
+            if others.names.add(item.str("name")) {
+                others.places.add(item.str(field));
+            }
+        }
+        others
+    }
 }

@@ -64,7 +64,7 @@ fn is_source(kind: &str) -> bool {
 /// The files that the volume has so far.
 struct Files<'a> {
     path: Path<'a>,
-    seen: Seen<'a>,
+    seen: Seen<&'a str>,
 }
 
 impl<'a> Files<'a> {

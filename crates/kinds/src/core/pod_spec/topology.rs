@@ -1,9 +1,11 @@
 //! How pods are spread over zones, nodes and the like.
 
+use std::collections::BTreeMap;
+
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
-use super::checks::{one_of, one_of_if_set, positive};
+use super::checks::{Seen, one_of, one_of_if_set, positive};
 use super::options::Options;
 use crate::meta;
 
@@ -12,6 +14,7 @@ const NO_SELECTOR: &str = "must not be specified when labelSelector is not set";
 const POLICIES: &[&str] = &["Honor", "Ignore"];
 
 pub(super) fn validate_spread(path: Path<'_>, constraints: &[Value], options: &Options, errors: &mut Errors) {
+    let come_again = come_again(constraints);
     for (index, constraint) in constraints.iter().enumerate() {
         let path = path.index(index);
         positive(path.child("maxSkew"), constraint.int("maxSkew"), errors);
@@ -20,8 +23,7 @@ pub(super) fn validate_spread(path: Path<'_>, constraints: &[Value], options: &O
             errors.required(path.child("topologyKey"), "can not be empty");
         }
         one_of(path.child("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"], errors);
-        let again = |other: &Value| other.str("topologyKey") == key && other.str("whenUnsatisfiable") == action;
-        if constraints[index + 1..].iter().any(again) {
+        if come_again[index] {
             errors.duplicate(path.child("{topologyKey, whenUnsatisfiable}"), format!("{{{key}, {action}}}"));
         }
         if let Some(domains) = constraint.get("minDomains").as_int() {
@@ -46,6 +48,15 @@ pub(super) fn validate_spread(path: Path<'_>, constraints: &[Value], options: &O
     }
 }
 
+/// Which constraints have one like them behind them.
+fn come_again(constraints: &[Value]) -> Vec<bool> {
+    let mut seen = Seen::new();
+    let pairs = constraints.iter().map(|one| (one.str("topologyKey"), one.str("whenUnsatisfiable")));
+    let mut again: Vec<bool> = pairs.rev().map(|pair| !seen.add(pair)).collect();
+    again.reverse();
+    again
+}
+
 /// Labels of the pod itself that become part of the selector.
 pub(super) fn validate_match_label_keys(path: Path<'_>, term: &Value, errors: &mut Errors) {
     let selector = term.get("labelSelector");
@@ -66,16 +77,19 @@ pub(super) fn validate_match_label_keys(path: Path<'_>, term: &Value, errors: &m
     let keys = term.list("matchLabelKeys");
     // The keys themselves are merged into the selector when a pod is made: one expression with each key is right.
     let expressions = selector.list("matchExpressions");
-    for (position, expression) in expressions.iter().enumerate() {
+    let positions: BTreeMap<&str, usize> = keys.iter().enumerate().map(|(index, key)| (key.as_str(), index)).collect();
+    let mut seen = Seen::new();
+    for expression in expressions {
         let key = expression.get("key");
-        let Some(index) = keys.iter().rposition(|candidate| candidate == key) else { continue };
-        let earlier = expressions[..position].iter().any(|other| other.get("key") == key);
+        let earlier = !seen.add(key.as_str());
+        let Some(index) = positions.get(key.as_str()).copied().filter(|_| !key.is_null()) else { continue };
         if earlier || selector.map("matchLabels").contains(key.as_str()) {
             errors.invalid(path.index(index), key, IN_BOTH);
         }
     }
+    let mismatched = Seen::of(term.list("mismatchLabelKeys").iter().map(Value::as_str));
     for (index, key) in keys.iter().enumerate() {
-        if term.list("mismatchLabelKeys").contains(key) {
+        if mismatched.has(key.as_str()) {
             let words = "exists in both matchLabelKeys and mismatchLabelKeys";
             errors.invalid(path.child("matchLabelKeys").index(index), key, words);
         }
@@ -92,10 +106,11 @@ fn validate_legacy_match_label_keys(path: Path<'_>, constraint: &Value, errors: 
     if selector.is_null() {
         errors.forbidden(path, NO_SELECTOR);
     }
+    let expressions = selector.list("matchExpressions").iter().filter(|one| one.has("key"));
+    let expressions = Seen::of(expressions.map(|one| one.str("key")));
     for (index, key) in keys.iter().enumerate() {
         meta::validate_label_name(path.index(index), key.as_str(), errors);
-        let expressions = selector.list("matchExpressions");
-        if selector.map("matchLabels").contains(key.as_str()) || expressions.iter().any(|one| one.get("key") == key) {
+        if selector.map("matchLabels").contains(key.as_str()) || expressions.has(key.as_str()) {
             errors.invalid(path.index(index), key, IN_BOTH);
         }
     }

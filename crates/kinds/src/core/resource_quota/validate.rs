@@ -1,5 +1,7 @@
 //! The checks of a quota: amounts of resources, and scopes that fit them.
 
+use std::collections::BTreeMap;
+
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 
@@ -86,11 +88,15 @@ fn validate_amounts(path: Path<'_>, list: &Value, errors: &mut Errors) {
 
 fn validate_scopes(spec: &Value, errors: &mut Errors) {
     let path = SPEC.child("scopes");
+    let mut misfits = Misfits::new(spec);
     for scope in texts(spec, "scopes") {
         if !SCOPES.contains(&scope) {
             errors.invalid(path, spec.get("scopes"), "unsupported scope");
         }
-        for _ in misfits(spec, scope) {
+        for _ in 0..misfits.of(scope) {
+            if errors.is_full() {
+                break;
+            }
             errors.invalid(path, spec.get("scopes"), "unsupported scope applied to resource");
         }
     }
@@ -106,12 +112,16 @@ fn validate_selector(spec: &Value, errors: &mut Errors) {
     let path = path.child("matchExpressions");
     let selector = spec.get("scopeSelector");
     let requirements = selector.list("matchExpressions");
+    let mut misfits = Misfits::new(spec);
     for requirement in requirements {
         let scope = requirement.str("scopeName");
         if !SCOPES.contains(&scope) {
             errors.invalid(path.child("scopeName"), scope, "unsupported scope");
         }
-        for _ in misfits(spec, scope) {
+        for _ in 0..misfits.of(scope) {
+            if errors.is_full() {
+                break;
+            }
             let shown = BadValue::Text(go_json("ScopeSelector", selector));
             errors.invalid(path, shown, "unsupported scope applied to resource");
         }
@@ -148,10 +158,24 @@ fn validate_requirement(path: Path<'_>, requirement: &Value, errors: &mut Errors
     }
 }
 
-/// The resources of the quota that have nothing to do with this scope.
-fn misfits<'a>(spec: &'a Value, scope: &'a str) -> impl Iterator<Item = &'a str> {
-    let names = spec.map("hard").keys().map(|name| name.as_str());
-    names.filter(move |name| is_counted(name) && !fits(scope, name))
+/// How many resources of the quota have nothing to do with a scope, counted once.
+struct Misfits<'a> {
+    spec: &'a Value,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+impl<'a> Misfits<'a> {
+    fn new(spec: &'a Value) -> Self {
+        Misfits { spec, counts: BTreeMap::new() }
+    }
+
+    fn of(&mut self, scope: &str) -> usize {
+        let Some(scope) = SCOPES.iter().find(|known| **known == scope) else { return 0 };
+        *self.counts.entry(scope).or_insert_with(|| {
+            let names = self.spec.map("hard").keys();
+            names.filter(|name| is_counted(name) && !fits(scope, name)).count()
+        })
+    }
 }
 
 fn fits(scope: &str, resource: &str) -> bool {

@@ -4,6 +4,8 @@
 //! plan out takes what it wants, in its order, and writes it into the service. What was taken goes back if the write
 //! fails; what the plan releases goes back once the write has succeeded.
 
+use std::collections::BTreeMap;
+
 use std::net::IpAddr;
 
 use rkube_machinery::Value;
@@ -13,6 +15,7 @@ use rkube_machinery::names::address;
 use super::families::{self, Family};
 use super::pools::PoolError;
 use super::{HEADLESS, SPEC, is_headless, needs_health_check, node_ports};
+use crate::core::pod_spec::checks::Seen;
 use crate::fields::{carry, texts};
 
 /// What a dry run shows instead of a port that nobody asked for.
@@ -173,9 +176,12 @@ impl WantedPort {
         match &self.place {
             Place::HealthCheck => spec.set("healthCheckNodePort", port),
             Place::Ports(indexes) => {
-                let ports = spec.list_mut("ports").iter_mut().enumerate();
-                let those = ports.filter(|(index, _)| indexes.contains(index));
-                those.for_each(|(_, entry)| entry.set("nodePort", port));
+                let ports = spec.list_mut("ports");
+                for index in indexes {
+                    if let Some(entry) = ports.get_mut(*index) {
+                        entry.set("nodePort", port);
+                    }
+                }
             }
         }
     }
@@ -264,15 +270,19 @@ fn plan_addresses(plan: &mut Plan, spec: &Value, old: &Value) {
 fn want_ports(spec: &Value) -> Vec<WantedPort> {
     let ports = spec.list("ports");
     let mut wanted: Vec<WantedPort> = Vec::new();
-    // By service port: where in `wanted` it is.
-    let mut shared: Vec<(i64, usize)> = Vec::new();
+    // By service port: where in `wanted` it is, and which node port was asked for first.
+    let mut shared: BTreeMap<i64, usize> = BTreeMap::new();
+    let mut first_asked: BTreeMap<i64, i64> = BTreeMap::new();
+    for port in ports.iter().filter(|port| port.int("nodePort") != 0) {
+        first_asked.entry(port.int("port")).or_insert(port.int("nodePort"));
+    }
     for (index, port) in ports.iter().enumerate() {
         let asked = port.int("nodePort");
         if asked == 0 && !gets_node_ports(spec) {
             continue;
         }
         let number = port.int("port");
-        if let Some((_, at)) = shared.iter().find(|(known, _)| *known == number) {
+        if let Some(at) = shared.get(&number) {
             let want = &mut wanted[*at];
             if asked != 0 && want.port != Some(asked) {
                 wanted.push(WantedPort { port: Some(asked), place: Place::Ports(vec![index]) });
@@ -281,10 +291,8 @@ fn want_ports(spec: &Value) -> Vec<WantedPort> {
             }
             continue;
         }
-        let same_number = ports.iter().filter(|other| other.int("port") == number);
-        let requested = same_number.map(|other| other.int("nodePort")).find(|port| *port != 0);
-        shared.push((number, wanted.len()));
-        wanted.push(WantedPort { port: requested, place: Place::Ports(vec![index]) });
+        shared.insert(number, wanted.len());
+        wanted.push(WantedPort { port: first_asked.get(&number).copied(), place: Place::Ports(vec![index]) });
     }
     wanted
 }
@@ -293,6 +301,8 @@ fn want_ports(spec: &Value) -> Vec<WantedPort> {
 fn want_changed_ports(spec: &Value, old: &Value) -> Result<Vec<WantedPort>, AllocationError> {
     let ports = spec.list("ports");
     let mut wanted: Vec<WantedPort> = Vec::new();
+    let mut known = Seen::of(node_ports(old));
+    let mut seen = Seen::new();
     for (index, port) in ports.iter().enumerate() {
         let asked = port.int("nodePort");
         if asked == 0 {
@@ -301,13 +311,11 @@ fn want_changed_ports(spec: &Value, old: &Value) -> Result<Vec<WantedPort>, Allo
             }
             continue;
         }
-        let same = |other: &&Value| other.int("nodePort") == asked && other.str("protocol") == port.str("protocol");
-        if ports[..index].iter().any(|other| same(&other)) {
+        if !seen.add((asked, port.str("protocol"))) {
             let protocol = port.str("protocol");
             return Err(AllocationError::Plain(format!("duplicate nodePort: {{{protocol} {asked}}}")));
         }
-        let known = node_ports(old).any(|old| old == asked) || wanted.iter().any(|want| want.port == Some(asked));
-        if !known {
+        if known.add(asked) {
             wanted.push(WantedPort { port: Some(asked), place: Place::Ports(vec![index]) });
         }
     }
@@ -334,11 +342,14 @@ fn keep_allocated(spec: &mut Value, old: &Value) {
         spec.str("type") == "NodePort" || (spec.str("type") == "LoadBalancer" && asked)
     };
     if chosen(spec) && chosen(old) {
-        let used: Vec<i64> = node_ports(old).filter(|port| node_ports(spec).any(|new| new == *port)).collect();
+        let new = Seen::of(node_ports(spec));
+        let used = Seen::of(node_ports(old).filter(|port| new.has(*port)));
+        // The last of a name counts.
+        let before: BTreeMap<&str, i64> =
+            old.list("ports").iter().map(|old| (old.str("name"), old.int("nodePort"))).collect();
         for port in spec.list_mut("ports").iter_mut().filter(|port| port.int("nodePort") == 0) {
-            let before = old.list("ports").iter().rev().find(|old| old.str("name") == port.str("name"));
-            let before = before.map_or(0, |old| old.int("nodePort"));
-            if before != 0 && !used.contains(&before) {
+            let before = before.get(port.str("name")).copied().unwrap_or(0);
+            if before != 0 && !used.has(before) {
                 port.set("nodePort", before);
             }
         }

@@ -8,6 +8,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::address;
 
 use super::{HEADLESS, SPEC, is_headless};
+use crate::core::pod_spec::checks::Seen;
 use crate::fields::texts;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,12 +79,12 @@ pub fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
 
 fn validate_families(spec: &Value, errors: &mut Errors) {
     let path = SPEC.child("ipFamilies");
-    let families = spec.list("ipFamilies");
+    let mut seen = Seen::new();
     for (index, family) in texts(spec, "ipFamilies").enumerate() {
         if family != "IPv4" && family != "IPv6" {
             errors.not_supported(path.index(index), family, &["IPv4", "IPv6"]);
         }
-        if families[..index].iter().any(|before| before.as_str() == family) {
+        if !seen.add(family) {
             errors.duplicate(path.index(index), family);
         }
     }

@@ -7,6 +7,7 @@ use rkube_machinery::names::{self, address};
 use rkube_machinery::{Value, object};
 
 use super::{HINTS, SPEC, TOPOLOGY_MODE, families, is_headless, is_reached_from_outside, needs_health_check};
+use crate::core::pod_spec::checks::Seen;
 use crate::fields::texts;
 use crate::meta;
 
@@ -81,10 +82,11 @@ pub fn status(service: &Value, old: &Value, errors: &mut Errors) {
         return errors.forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'");
     }
     let old = old.at(&["status", "loadBalancer"]).list("ingress");
+    let old = Seen::of(old.iter().map(|old| old.str("ip")));
     for (index, ingress) in ingress.iter().enumerate() {
         let path = path.index(index);
         let (ip, hostname) = (ingress.str("ip"), ingress.str("hostname"));
-        if !ip.is_empty() && !old.iter().any(|old| old.str("ip") == ip) {
+        if !ip.is_empty() && !old.has(ip) {
             address::ip_for_legacy_field(path.child("ip"), ip, errors);
         }
         match (ingress.has("ipMode"), ip.is_empty()) {
@@ -140,6 +142,7 @@ fn validate_by_type(spec: &Value, errors: &mut Errors) {
 
 fn validate_ports(ports: &[Value], errors: &mut Errors) {
     let path = SPEC.child("ports");
+    let mut seen = Seen::new();
     for (index, port) in ports.iter().enumerate() {
         let path = path.index(index);
         let name = port.str("name");
@@ -151,7 +154,7 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
             for message in names::dns1123_label(name) {
                 errors.invalid(path.child("name"), name, message);
             }
-            if ports[..index].iter().any(|before| before.str("name") == name) {
+            if !seen.add(name) {
                 errors.duplicate(path.child("name"), name);
             }
         }
@@ -253,23 +256,22 @@ pub fn validate_not_special(path: Path<'_>, shown: &str, address: IpAddr, errors
 fn validate_port_conflicts(spec: &Value, errors: &mut Errors) {
     let ports = spec.list("ports");
     let path = SPEC.child("ports");
-    let same = |left: &Value, right: &Value, field: &str| {
-        left.int(field) == right.int(field) && left.str("protocol") == right.str("protocol")
-    };
     if spec.str("type") == "ClusterIP" {
         for (index, _) in ports.iter().enumerate().filter(|(_, port)| port.int("nodePort") != 0) {
             let path = path.index(index);
             errors.forbidden(path.child("nodePort"), "may not be used when `type` is 'ClusterIP'");
         }
     }
+    let mut seen = Seen::new();
     for (index, port) in ports.iter().enumerate().filter(|(_, port)| port.int("nodePort") != 0) {
-        if ports[..index].iter().any(|before| same(before, port, "nodePort")) {
+        if !seen.add((port.int("nodePort"), port.str("protocol"))) {
             let path = path.index(index);
             errors.duplicate(path.child("nodePort"), port.int("nodePort"));
         }
     }
+    let mut seen = Seen::new();
     for (index, port) in ports.iter().enumerate() {
-        if ports[..index].iter().any(|before| same(before, port, "port")) {
+        if !seen.add((port.int("port"), port.str("protocol"))) {
             let shown = object! {
                 "Name": "", "Protocol": port.str("protocol"), "AppProtocol": Value::Null, "Port": port.int("port"),
                 "TargetPort": 0, "NodePort": 0,

@@ -8,6 +8,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::{self, address};
 
 use crate::columns::{AGE, NAME};
+use crate::core::pod_spec::checks::Seen;
 use crate::core::pod_spec::go_form::same_plain;
 use crate::fields::texts;
 use crate::kind::{Column, Kind, Part, Repeat, Rules};
@@ -111,10 +112,11 @@ impl Rules for EndpointSliceRules {
 
 /// The topology is not written any more. Of one that the object has from old only the node's name stays.
 fn drop_topology(slice: &mut Value, old: &[Value]) {
+    let old = Seen::of(old.iter().map(|old| old.get("deprecatedTopology").str(HOSTNAME)));
     for endpoint in slice.list_mut("endpoints") {
         let Some(topology) = endpoint.remove("deprecatedTopology") else { continue };
         let node = topology.str(HOSTNAME);
-        let known = !node.is_empty() && old.iter().any(|old| old.get("deprecatedTopology").str(HOSTNAME) == node);
+        let known = !node.is_empty() && old.has(node);
         if known && !endpoint.has("nodeName") && names::dns1123_subdomain(node).is_empty() {
             endpoint.set("nodeName", node);
         }

@@ -126,10 +126,11 @@ fn validate_hints(path: Path<'_>, hints: &Value, errors: &mut Errors) {
         if list.len() > HINTS_MAX {
             return errors.too_many(path, list.len(), HINTS_MAX);
         }
+        let mut seen = Seen::new();
         for (index, hint) in list.iter().enumerate() {
             let path = path.index(index);
             let name = hint.str("name");
-            if list[..index].iter().any(|before| before.str("name") == name) {
+            if !seen.add(name) {
                 errors.duplicate(path.child("name"), name);
             }
             each(path.child("name"), name, check(name), errors);

@@ -5,6 +5,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::{self, address};
 
 use super::CLASS;
+use crate::core::pod_spec::checks::Seen;
 use crate::core::pod_spec::checks::{dns_label, dns_subdomain, each};
 use crate::fields::texts;
 
@@ -60,10 +61,11 @@ pub fn class_said_twice(ingress: &Value, errors: &mut Errors) {
 pub fn status(ingress: &Value, old: &Value, errors: &mut Errors) {
     let path = Path::new("status.loadBalancer.ingress");
     let old = old.at(&["status", "loadBalancer"]).list("ingress");
+    let old = Seen::of(old.iter().map(|old| old.str("ip")));
     for (index, point) in ingress.at(&["status", "loadBalancer"]).list("ingress").iter().enumerate() {
         let path = path.index(index);
         let (ip, hostname) = (point.str("ip"), point.str("hostname"));
-        if !ip.is_empty() && !old.iter().any(|old| old.str("ip") == ip) {
+        if !ip.is_empty() && !old.has(ip) {
             address::ip_for_legacy_field(path.child("ip"), ip, errors);
         }
         if !hostname.is_empty() {

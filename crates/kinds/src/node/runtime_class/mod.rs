@@ -4,6 +4,7 @@ use rkube_machinery::field::{BadValue, ErrorType, Errors, Path};
 use rkube_machinery::{Value, names};
 
 use crate::columns::{AGE, NAME};
+use crate::core::pod_spec::checks::Seen;
 use crate::core::pod_spec::go_form::go_json;
 use crate::core::pod_spec::{self, Options, resources, warnings};
 use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope};
@@ -84,11 +85,9 @@ impl Rules for RuntimeClassRules {
 /// As those of pods, each once.
 fn validate_tolerations(path: Path<'_>, tolerations: &[Value], errors: &mut Errors) {
     pod_spec::validate_tolerations(path, tolerations, &Options::for_create(), errors);
-    let same = |left: &Value, right: &Value| {
-        ["key", "operator", "value", "effect"].into_iter().all(|field| left.str(field) == right.str(field))
-    };
+    let mut seen = Seen::new();
     for (index, toleration) in tolerations.iter().enumerate() {
-        if tolerations[..index].iter().any(|other| same(other, toleration)) {
+        if !seen.add(["key", "operator", "value", "effect"].map(|field| toleration.str(field))) {
             let shown = BadValue::Text(go_json("Toleration", toleration));
             errors.push(ErrorType::Duplicate, path.index(index), Some(shown), "");
         }

@@ -1,5 +1,6 @@
 //! The devices that a claim got, who uses them, and what drivers say of them.
 
+use rkube_machinery::value::Distinct;
 use std::collections::BTreeSet;
 
 use rkube_machinery::field::{BadValue, Errors, Path};
@@ -80,9 +81,7 @@ pub(super) fn validate(claim: &Value, old: &Value, errors: &mut Errors) {
         let path = STATUS.child("reservedFor");
         if !status.has("allocation") {
             errors.forbidden(path, "may not be specified when `allocated` is not set");
-        } else if claim.get("metadata").has("deletionTimestamp")
-            && users.iter().any(|user| !before.list("reservedFor").contains(user))
-        {
+        } else if claim.get("metadata").has("deletionTimestamp") && has_new(users, before.list("reservedFor")) {
             let words = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
             errors.forbidden(path, words);
         }
@@ -98,6 +97,11 @@ pub(super) fn validate(claim: &Value, old: &Value, errors: &mut Errors) {
         let shown = BadValue::Text(go_form::go_json("AllocationResult", allocation));
         errors.invalid(path, shown, "field is immutable");
     }
+}
+
+fn has_new(users: &[Value], old: &[Value]) -> bool {
+    let old = Distinct::of(old);
+    users.iter().any(|user| !old.has(user))
 }
 
 fn validate_devices(path: Path<'_>, status: &Value, errors: &mut Errors) {

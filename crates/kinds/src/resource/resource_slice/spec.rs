@@ -1,5 +1,7 @@
 //! What a slice must look like.
 
+use std::collections::BTreeMap;
+
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 
@@ -41,8 +43,11 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let max = if devices.iter().any(rich) { RICH_DEVICES_MAX } else { DEVICES_MAX };
     let name: fn(&Value) -> &str = |item| item.str("name");
     let per_device = spec.bool("perDeviceNodeSelection");
+    // The first of a name counts.
+    let old_devices = old.map_or(&[][..], |old| old.list("devices")).iter().rev();
+    let old_devices: BTreeMap<&str, &Value> = old_devices.map(|old| (old.str("name"), old)).collect();
     set(SPEC.child("devices"), devices, max, name, errors, |path, device, errors| {
-        let before = old.and_then(|old| old.list("devices").iter().find(|old| old.str("name") == device.str("name")));
+        let before = old_devices.get(device.str("name")).copied();
         device::validate(path, device, before, per_device, errors);
     });
     let sets = spec.list("sharedCounters");

@@ -6,6 +6,7 @@ use rkube_machinery::names;
 
 use super::templates;
 use crate::columns::{AGE, NAME};
+use crate::core::pod_spec::checks::Seen;
 use crate::kind::{Kind, Part, Rules};
 
 pub static KIND: Kind = Kind {
@@ -94,8 +95,9 @@ fn validate_count(path: Path<'_>, count: usize, errors: &mut Errors) -> bool {
 }
 
 fn validate_templates(path: Path<'_>, all: &[Value], errors: &mut Errors) {
+    let mut seen = Seen::new();
     for (index, template) in all.iter().enumerate() {
-        if all[..index].iter().any(|other| other.str("name") == template.str("name")) {
+        if !seen.add(template.str("name")) {
             errors.duplicate(path.index(index), template);
         }
     }

@@ -72,7 +72,7 @@ impl Rules for CsiNodeRules {
     }
 }
 
-fn validate_driver<'a>(path: Path<'_>, driver: &'a Value, names: &mut Seen<'a>, errors: &mut Errors) {
+fn validate_driver<'a>(path: Path<'_>, driver: &'a Value, names: &mut Seen<&'a str>, errors: &mut Errors) {
     let name = driver.str("name");
     validate_driver_name(path.child("name"), name, errors);
     let id = driver.str("nodeID");

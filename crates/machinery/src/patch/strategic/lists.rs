@@ -1,6 +1,7 @@
 //! Merging lists, and the directives that are about lists: `$setElementOrder` and `$deleteFromPrimitiveList`.
 
 use super::super::{PatchError, go_text};
+use super::index::{Among, Index, without_repetition};
 use super::lookup::{Place, Strategy};
 use super::order::{arrange, partition};
 use super::{
@@ -48,7 +49,8 @@ pub(super) fn merge_lists(
         return merge_maps_by_key(original, patch, item, strategy.key);
     }
     if deletes {
-        let items = original.iter().filter(|value| !patch.contains(value)).cloned().collect();
+        let deleted = Among::new(&patch);
+        let items = original.iter().filter(|value| !deleted.contains(value)).cloned().collect();
         return Ok(Merged { items, order: original });
     }
     let both = original.iter().chain(&patch).cloned().collect();
@@ -161,6 +163,11 @@ fn items_are_maps(original: &[Value], patch: &[Value]) -> Result<bool, PatchErro
     Ok(matches!(first, Value::Object(_)))
 }
 
+/// What identifies an item.
+pub(super) fn key_of<'v>(item: &'v Value, key: &str) -> Option<&'v Value> {
+    item.as_map().get(key)
+}
+
 fn merge_maps_by_key(
     mut original: Vec<Value>,
     patch: Vec<Value>,
@@ -170,14 +177,17 @@ fn merge_maps_by_key(
     let room = original.len();
     let mut changes = Vec::with_capacity(patch.len());
     let mut replaces = false;
+    let mut deleted = Vec::new();
     for change in patch {
         match change.as_map().get(DIRECTIVE) {
             None => changes.push(change),
             Some(Value::String(directive)) if directive == DELETE => {
                 let wanted = change.as_map().get(key).ok_or_else(|| no_merge_key(&change, key))?;
-                while let Some(position) = find_item(&original, key, wanted)? {
-                    original.remove(position);
+                // Only values of lists and objects, which cannot be compared, have to be looked for at once.
+                if matches!(wanted, Value::Array(_) | Value::Object(_)) {
+                    find_item(&original, key, wanted)?;
                 }
+                deleted.push(wanted.clone());
             }
             Some(Value::String(directive)) if directive == REPLACE => replaces = true,
             Some(Value::String(directive)) if directive == "merge" => {
@@ -186,6 +196,10 @@ fn merge_maps_by_key(
             Some(other) => return Err(unknown_directive(other, &change)),
         }
     }
+    if !deleted.is_empty() {
+        let deleted = Among::new(&deleted);
+        original.retain(|item| item.as_map().get(key).is_none_or(|value| !deleted.contains(value)));
+    }
     if replaces {
         let server_order = changes.clone();
         let items = arrange(changes, &[], &server_order, key, false)?;
@@ -193,9 +207,10 @@ fn merge_maps_by_key(
     }
     let server_order = original.clone();
     let patch_order = changes.clone();
+    let mut index = Index::new(original.iter().map(|item| key_of(item, key)), original.len() + changes.len());
     for change in changes {
         let wanted = change.as_map().get(key).ok_or_else(|| no_merge_key(&change, key))?;
-        match find_item(&original, key, wanted)? {
+        match index.find(&original, |item| key_of(item, key), wanted)? {
             Some(position) => {
                 let (Value::Object(current), Value::Object(change)) = (std::mem::take(&mut original[position]), change)
                 else {
@@ -203,27 +218,13 @@ fn merge_maps_by_key(
                 };
                 original[position] = Value::Object(merge_maps(current, change, item)?);
             }
-            None => original.push(change),
+            None => {
+                index.push(Some(wanted));
+                original.push(change);
+            }
         }
     }
     let order = original.iter().take(room).cloned().collect();
     let items = arrange(original, &patch_order, &server_order, key, false)?;
     Ok(Merged { items, order })
-}
-
-/// Each value once. A repeated one gives its place to the last.
-fn without_repetition(mut values: Vec<Value>) -> Vec<Value> {
-    let mut first = 0;
-    while first < values.len() {
-        let mut second = first + 1;
-        while second < values.len() {
-            if values[first] == values[second] {
-                values.swap_remove(second);
-            } else {
-                second += 1;
-            }
-        }
-        first += 1;
-    }
-    values
 }

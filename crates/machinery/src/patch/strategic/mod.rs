@@ -5,9 +5,12 @@
 //! part of the patch that is taken over as a whole stay in it; decoding then complains about unknown fields, as
 //! Kubernetes' does.
 
+mod index;
 mod lists;
 mod lookup;
 mod order;
+
+use std::collections::HashSet;
 
 use super::{PatchError, go_text, json_type};
 use crate::schema::Type;
@@ -113,7 +116,9 @@ fn retain_keys(original: &mut Map, patch: &Map, keys: &Value) -> Result<(), Patc
     if keys.iter().any(|key| matches!(key, Value::Array(_) | Value::Object(_))) {
         return Err(PatchError::Crash);
     }
-    let listed = |name: &str| keys.iter().any(|key| matches!(key, Value::String(key) if key == name));
+    let names: HashSet<&str> = keys.iter().map(Value::as_str).filter(|key| !key.is_empty()).collect();
+    let has_empty = keys.iter().any(|key| matches!(key, Value::String(key) if key.is_empty()));
+    let listed = |name: &str| if name.is_empty() { has_empty } else { names.contains(name) };
     for (name, change) in patch.iter() {
         if !change.is_null() && !name.starts_with(DELETE_FROM) && !name.starts_with(SET_ORDER) && !listed(name) {
             return Err(malformed());
