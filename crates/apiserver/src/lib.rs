@@ -9,6 +9,7 @@
 
 mod admission;
 mod allocation;
+mod apart;
 pub mod authn;
 mod authz;
 mod bootstrap;
@@ -18,6 +19,7 @@ mod discovery;
 mod features;
 mod health;
 mod identity_lease;
+mod limits;
 mod metrics;
 mod openapi;
 mod registry;
@@ -27,9 +29,11 @@ mod road;
 pub mod serve;
 mod server;
 mod version;
+mod warnings;
 
 pub use content::Body;
 pub use features::Features;
+pub use limits::InFlightMax;
 pub use registry::Component;
 pub use request::{User, UserRef};
 pub use server::{ApiServer, Config, Error};

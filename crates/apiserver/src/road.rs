@@ -15,15 +15,13 @@ use crate::content::{
     Accept, Answer, Body, IsStatus, Misfit, Subject, Transform, accept, accept_status, compress, discovery_accept,
     drain, misfit, raw_answer, raw_status_answer, read_body, status_answer, value_answer,
 };
+use crate::limits::{HEAVY_BYTES, RETRY_AFTER_SECONDS};
 use crate::metrics::Key;
 use crate::registry::{Call, change::part_of, internal_group, internal_package};
 use crate::request::{Options, RequestInfo, Target, UserRef};
 use crate::resources::Served;
 use crate::server::ApiServer;
-use crate::{authn, authz, discovery, health, serve, version};
-
-/// Bodies larger than this are worked on apart.
-const HEAVY_BYTES: usize = 128 * 1024;
+use crate::{apart, authn, authz, discovery, health, serve, version, warnings};
 
 impl ApiServer {
     /// Answers a request. `connection`: the user of the connection's certificate, or the component's in-process identity.
@@ -91,6 +89,11 @@ impl ApiServer {
         }
         let user = authn::authenticate(self, connection, &parts.headers)?;
         serve::note_authenticated(parts, &user);
+        authn::refuse_impersonation(&parts.headers)?;
+        let slot = if is_long_running(info) { None } else { self.limits.enter(!is_reading(info)) };
+        if slot.is_none() && !is_long_running(info) && !authz::is_master(&user) {
+            return Ok(too_many());
+        }
         authz::authorize(&user, info)?;
         if info.target == Target::Path {
             options.time_limit()?;
@@ -117,8 +120,12 @@ impl ApiServer {
         accepted.pretty |= wants_pretty(parts, &options);
         let pretty = accepted.pretty;
         let misfit = find_misfit(&mut accepted, &options, served, info)?;
-        let body =
-            if matches!(parts.method, Method::GET | Method::HEAD) { Bytes::new() } else { read_body(body).await? };
+        let (body, _room) = if matches!(parts.method, Method::GET | Method::HEAD) {
+            (Bytes::new(), None)
+        } else {
+            let room = self.limits.room(&body.size_hint()).await?;
+            (read_body(body).await?, room)
+        };
         // Found out with the body read, so that the connection can go on.
         let limit = if is_long_running(info) { None } else { Some(options.time_limit()?) };
         let mut call = Call {
@@ -135,18 +142,14 @@ impl ApiServer {
             gave_no_labels: false,
             warnings: Vec::new(),
         };
-        let is_heavy = body.len() > HEAVY_BYTES;
-        let running = async {
+        let turns = (body.len() > HEAVY_BYTES).then_some(&self.limits.heavy_turns);
+        let mut answer = {
+            let work = std::pin::pin!(call.run(body));
+            let work = apart::run(turns, work);
             match limit {
-                Some(limit) => tokio::time::timeout(limit, call.run(body)).await.unwrap_or_else(|_| Ok(too_slow())),
-                None => call.run(body).await,
+                Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Ok(too_slow())),
+                None => work.await,
             }
-        };
-        let mut answer = if is_heavy && may_block() {
-            // What takes long to compute must not hold up the others on this thread.
-            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(running))
-        } else {
-            running.await
         };
         let warnings = std::mem::take(&mut call.warnings);
         if let (Some(misfit), Ok(done)) = (misfit, &answer)
@@ -158,7 +161,7 @@ impl ApiServer {
             answer = answer.or_else(|status| Ok(refusal(parts, &status, pretty)));
         }
         answer.map(|mut answer| {
-            add_warnings(&mut answer, &warnings);
+            warnings::add(&mut answer, &warnings);
             answer
         })
     }
@@ -296,6 +299,10 @@ fn discovery_answer(accepted: Accept, pretty: bool, value: &Value) -> Answer {
     value_answer(StatusCode::OK, accepted, value, schema.map(TypeRef::get))
 }
 
+fn is_reading(info: &RequestInfo) -> bool {
+    matches!(info.verb.as_ref(), "get" | "list" | "watch")
+}
+
 /// What lasts as long as the client wants.
 fn is_long_running(info: &RequestInfo) -> bool {
     info.verb == "watch" || matches!(info.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward")
@@ -310,9 +317,12 @@ fn too_slow() -> Answer {
     value_answer(StatusCode::GATEWAY_TIMEOUT, Accept::PLAIN, &value, None)
 }
 
-/// Whether this runtime has other threads to go on with.
-fn may_block() -> bool {
-    tokio::runtime::Handle::current().runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
+/// Upstream's words, plain, for who finds all places among the requests in flight taken.
+fn too_many() -> Answer {
+    let mut answer =
+        health::text(StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.\n".to_owned());
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+    answer
 }
 
 /// A path must have a namespace where the kind has one, and names that can stand in a path.
@@ -407,19 +417,4 @@ fn wants_pretty(parts: &Parts, options: &Options) -> bool {
         let agent = header_text(parts, header::USER_AGENT);
         ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
     })
-}
-
-fn add_warnings(answer: &mut Answer, warnings: &[String]) {
-    let mut seen: Vec<&String> = Vec::new();
-    for text in warnings {
-        if seen.contains(&text) {
-            continue;
-        }
-        seen.push(text);
-        let clean: String = text.chars().filter(|letter| !letter.is_control()).collect();
-        let quoted = clean.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            answer.headers_mut().append(header::WARNING, value);
-        }
-    }
 }

@@ -22,6 +22,7 @@ use crate::bootstrap;
 use crate::cache::Cache;
 use crate::features::Features;
 use crate::identity_lease;
+use crate::limits::{InFlightMax, Limits};
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::registry::{Component, Leases};
@@ -40,6 +41,7 @@ pub struct Config {
     pub entropy: Arc<dyn Entropy>,
     pub kinds: Vec<&'static Kind>,
     pub features: Features,
+    pub in_flight_max: InFlightMax,
     pub tokens: Tokens,
     /// PEM of the key that signs the tokens of service accounts.
     pub service_account_key: String,
@@ -64,6 +66,7 @@ pub struct ApiServer {
     pub(crate) admission: Chain,
     pub(crate) allocation: Allocation,
     pub(crate) leases: Leases,
+    pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) openapi: OpenApi,
     pub(crate) tokens: Tokens,
@@ -113,6 +116,7 @@ impl ApiServer {
             entropy: config.entropy,
             allocation,
             leases: Leases::default(),
+            limits: Limits::new(config.in_flight_max),
             metrics: Arc::new(Metrics::default()),
             openapi: OpenApi::new(config.kinds),
             tokens: config.tokens,

@@ -95,6 +95,14 @@ pub struct Up {
     /// Where services of type NodePort get their ports from
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767")]
     pub service_node_port_range: PortRange,
+
+    /// How many requests that only read may be in flight; 0 for any number
+    #[arg(long, value_name = "COUNT", default_value_t = 400)]
+    pub max_requests_inflight: usize,
+
+    /// How many requests that change something may be in flight; 0 for any number
+    #[arg(long, value_name = "COUNT", default_value_t = 200)]
+    pub max_mutating_requests_inflight: usize,
 }
 
 const UP_EXAMPLES: &str = "\
@@ -199,6 +207,7 @@ mod tests {
         assert_eq!(up.log_format, LogFormat::Text);
         assert_eq!(up.service_cluster_ip_range.to_string(), "10.96.0.0/12");
         assert_eq!(up.service_node_port_range, PortRange { first: 30000, last: 32767 });
+        assert_eq!((up.max_requests_inflight, up.max_mutating_requests_inflight), (400, 200));
         assert!(up.feature_gates.0.is_empty() && up.runtime_config.0.is_empty());
     }
 

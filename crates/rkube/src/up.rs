@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use rkube_apiserver::{Component, Config};
+use rkube_apiserver::{Component, Config, InFlightMax};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
@@ -88,6 +88,10 @@ impl Cluster {
             entropy: Arc::new(SystemEntropy),
             kinds: served::kinds(rkube_kinds::ALL, &options.runtime_config.0)?,
             features: served::features(&options.feature_gates.0)?,
+            in_flight_max: InFlightMax {
+                reading: options.max_requests_inflight,
+                mutating: options.max_mutating_requests_inflight,
+            },
             tokens: tokens::known(tokens),
             service_account_key: pki.service_account_key.clone(),
             service_ranges: options.service_cluster_ip_range.ranges().to_vec(),

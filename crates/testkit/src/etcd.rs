@@ -3,6 +3,7 @@
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::process::Process;
@@ -12,7 +13,7 @@ use crate::wait::eventually;
 /// A running etcd with a directory that vanishes with it.
 pub struct Etcd {
     url: String,
-    _process: Process,
+    process: Process,
     _directory: TempDir,
 }
 
@@ -30,11 +31,20 @@ impl Etcd {
         command.args(["--initial-cluster", &format!("default={peer_url}")]);
         let process = Process::spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
         eventually("etcd answers", || TcpStream::connect(&client).map_err(|error| error.to_string()));
-        Some(Etcd { url, _process: process, _directory: directory })
+        Some(Etcd { url, process, _directory: directory })
     }
 
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Stops it where it stands: it keeps its connections and answers nobody.
+    pub fn pause(&self) {
+        self.process.signal(Signal::STOP);
+    }
+
+    pub fn resume(&self) {
+        self.process.signal(Signal::CONT);
     }
 }
 

@@ -36,6 +36,18 @@ pub fn authenticate(server: &ApiServer, connection: Option<&UserRef>, headers: &
     }
 }
 
+/// Nobody can act as somebody else yet, and must not act as themselves in the belief that they do.
+pub fn refuse_impersonation(headers: &HeaderMap) -> Result<(), Status> {
+    let asks = |name: &str| {
+        let what = name.strip_prefix("impersonate-");
+        what.is_some_and(|what| matches!(what, "user" | "group" | "uid") || what.starts_with("extra-"))
+    };
+    match headers.keys().any(|name| asks(name.as_str())) {
+        true => Err(Status::impersonation_unsupported()),
+        false => Ok(()),
+    }
+}
+
 /// The user of a token and for which of these audiences it is good; without any, it must be good for this server.
 pub fn user_of_token(server: &ApiServer, token: &str, audiences: &[String]) -> Result<(UserRef, Vec<String>), String> {
     if let Some(user) = server.tokens.find(token) {

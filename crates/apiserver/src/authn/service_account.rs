@@ -144,8 +144,12 @@ fn user_of(claims: &Value, resources: &Resources) -> Result<UserRef, String> {
     if !same("serviceaccounts", namespace, account) {
         return Err("service account does not exist".to_owned());
     }
-    for (kind, resource) in [("pod", "pods"), ("secret", "secrets")] {
-        if about.has(kind) && !same(resource, namespace, about.get(kind)) {
+    for (kind, resource, namespace) in
+        [("pod", "pods", namespace), ("secret", "secrets", namespace), ("node", "nodes", "")]
+    {
+        // With a pod, its node is only said: the token ends with the pod.
+        let is_bound = about.has(kind) && !(kind == "node" && about.has("pod"));
+        if is_bound && !same(resource, namespace, about.get(kind)) {
             return Err(format!("service account token has been invalidated: its {kind} is gone"));
         }
     }

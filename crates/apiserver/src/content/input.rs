@@ -8,6 +8,7 @@ use rkube_machinery::decode::{self, Decoded};
 use rkube_machinery::{Status, Type, Value, json, protobuf, yaml};
 
 use super::{JSON, PROTOBUF, YAML};
+use crate::limits::too_large;
 
 /// No request's body may be larger.
 pub const BODY_MAX: usize = 3 * 1024 * 1024;
@@ -78,9 +79,7 @@ where
     };
     match read {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            Err(Status::request_too_large(format!("limit is {BODY_MAX}")))
-        }
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
         Err(error) => Err(Status::bad_request(format!("the body of the request could not be read: {error}"))),
     }
 }

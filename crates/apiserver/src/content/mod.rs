@@ -8,7 +8,7 @@ mod output;
 mod table;
 
 pub use body::Body;
-pub use input::{Format, Input, drain, read_body};
+pub use input::{BODY_MAX, Format, Input, drain, read_body};
 pub use misfit::{Misfit, misfit};
 pub use negotiate::{Accept, Subject, Transform, accept, accept_status, discovery_accept};
 pub use output::{
