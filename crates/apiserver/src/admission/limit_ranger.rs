@@ -1,7 +1,7 @@
 //! LimitRanger: containers get the amounts that the namespace's limit ranges give by default, and may not leave what
 //! these allow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use rkube_machinery::quantity::Quantity;
 use rkube_machinery::{Map, Status, Value};
@@ -53,12 +53,8 @@ fn is_going(old: Option<&Value>) -> bool {
 
 /// One complaint as it is, several in brackets, each once.
 fn aggregate(complaints: Vec<String>) -> Option<String> {
-    let mut seen: Vec<String> = Vec::new();
-    for complaint in complaints {
-        if !seen.contains(&complaint) {
-            seen.push(complaint);
-        }
-    }
+    let mut known = HashSet::new();
+    let seen: Vec<String> = complaints.into_iter().filter(|complaint| known.insert(complaint.clone())).collect();
     match seen.as_slice() {
         [] => None,
         [only] => Some(only.clone()),

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use rkube_machinery::field::quote;
+use rkube_machinery::value::Distinct;
 use rkube_machinery::{Status, TypeRef, Value, time};
 use rkube_store::{self as store, Expect};
 
@@ -313,7 +314,7 @@ impl Call<'_> {
         if finalizers.is_empty() {
             metadata.remove("finalizers");
         } else if finalizers.len() != metadata.list("finalizers").len()
-            || !finalizers.iter().all(|finalizer| metadata.list("finalizers").contains(finalizer))
+            || !has_all(metadata.list("finalizers"), &finalizers)
         {
             metadata.set("finalizers", finalizers);
         }
@@ -321,10 +322,18 @@ impl Call<'_> {
     }
 }
 
+fn has_all(given: &[Value], wanted: &[Value]) -> bool {
+    let given = Distinct::of(given);
+    wanted.iter().all(|one| given.has(one))
+}
+
+/// The last second that a date can name. Longer grace periods end there.
+const TIME_MAX: i64 = 253_402_300_799;
+
 /// Sets the time of deletion, and counts it as a new generation.
 fn mark(object: &mut Value, now: i64, seconds: i64) {
     let metadata = object.object_mut("metadata");
-    metadata.set("deletionTimestamp", time::format_seconds(now + seconds));
+    metadata.set("deletionTimestamp", time::format_seconds(now.saturating_add(seconds).min(TIME_MAX)));
     metadata.set("deletionGracePeriodSeconds", seconds);
     if metadata.int("generation") > 0 {
         metadata.set("generation", metadata.int("generation").wrapping_add(1));
@@ -335,7 +344,7 @@ fn mark(object: &mut Value, now: i64, seconds: i64) {
 fn shorten(object: &mut Value, period: i64, current: i64, now: i64) {
     let metadata = object.object_mut("metadata");
     let (planned, _) = time::parse(metadata.str("deletionTimestamp")).unwrap_or((now, 0));
-    let moved = planned - current + period;
+    let moved = planned.saturating_sub(current).saturating_add(period).min(TIME_MAX);
     let (when, period) = if moved < now { (now, period.min(1)) } else { (moved, period) };
     metadata.set("deletionTimestamp", time::format_seconds(when));
     metadata.set("deletionGracePeriodSeconds", period);

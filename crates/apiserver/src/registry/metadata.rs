@@ -1,6 +1,9 @@
 //! What the server itself writes into metadata: uid, times, generated names, namespaces.
 
+use std::collections::HashSet;
+
 use rkube_machinery::host::Entropy;
+use rkube_machinery::value::Distinct;
 use rkube_machinery::{Status, Value, time};
 
 /// Letters for generated names: no vowels and no digits that look like them, so that no words come out.
@@ -84,22 +87,21 @@ pub fn dedup_owners(metadata: &mut Value, stage: Stage) -> Option<String> {
     if owners.len() < 2 {
         return None;
     }
-    let mut seen: Vec<Value> = Vec::with_capacity(owners.len());
-    let mut twice: Vec<String> = Vec::new();
-    owners.retain(|owner| {
-        let fresh = !seen.contains(owner);
-        if fresh {
-            seen.push(owner.clone());
-        } else if !twice.iter().any(|uid| uid == owner.str("uid")) {
-            twice.push(owner.str("uid").to_owned());
-        }
-        fresh
-    });
+    let mut seen = Distinct::new();
+    let fresh: Vec<bool> = owners.iter().map(|owner| seen.add(owner)).collect();
+    if fresh.iter().all(|fresh| *fresh) {
+        return None;
+    }
+    let mut known = HashSet::new();
+    let repeated = owners.iter().zip(&fresh).filter(|(_, fresh)| !**fresh).map(|(owner, _)| owner.str("uid"));
+    let twice: Vec<String> = repeated.filter(|uid| known.insert(*uid)).map(str::to_owned).collect();
+    let mut fresh = fresh.into_iter();
+    owners.retain(|_| fresh.next().unwrap_or(true));
     let when = match stage {
         Stage::Sent => "",
         Stage::Mutated => " after mutating admission happens",
     };
-    (!twice.is_empty()).then(|| format!(
+    Some(format!(
         ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         twice.join(", ")
     ))

@@ -8,6 +8,7 @@ mod connections;
 mod crash;
 mod crowd;
 mod directory;
+mod doubling;
 mod ending;
 mod full_disk;
 mod identity;
@@ -15,6 +16,7 @@ mod join;
 mod load;
 mod private;
 mod requests;
+mod sizes;
 mod watches;
 
 use rkube_testkit::Rkube;

@@ -4,6 +4,8 @@ mod baseline;
 mod policy;
 mod restricted;
 
+use std::collections::{HashMap, HashSet};
+
 use rkube_machinery::{Map, Status, Value};
 
 use super::{Attributes, Objects, Operation, Plugin};
@@ -189,19 +191,15 @@ fn counted(reasons: &str, name: &str, count: usize) -> String {
 
 /// Pods of one controller are alike: one of each comes before the rest.
 fn first_of_each_controller(pods: Vec<Value>) -> Vec<Value> {
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
     let (mut first, mut rest) = (Vec::new(), Vec::new());
     for pod in pods {
         let owners = pod.get("metadata").list("ownerReferences").iter();
         let controller =
             owners.filter(|owner| owner.bool("controller")).map(|owner| owner.str("uid").to_owned()).next();
         match controller {
-            Some(uid) if seen.contains(&uid) => rest.push(pod),
-            Some(uid) => {
-                seen.push(uid);
-                first.push(pod);
-            }
-            None => first.push(pod),
+            Some(uid) if !seen.insert(uid.clone()) => rest.push(pod),
+            _ => first.push(pod),
         }
     }
     first.extend(rest);
@@ -215,10 +213,11 @@ fn runs_others(pod: &Value, old: &Value) -> bool {
         let (new, old) = (spec.list(field), before.list(field));
         new.len() != old.len() || new.iter().zip(old).any(|(new, old)| new.str("image") != old.str("image"))
     };
-    let added = spec.list("ephemeralContainers").iter().any(|one| {
-        let known = before.list("ephemeralContainers").iter().find(|other| other.str("name") == one.str("name"));
-        known.is_none_or(|known| known.str("image") != one.str("image"))
-    });
+    // The first of a name counts.
+    let images: HashMap<&str, &str> =
+        before.list("ephemeralContainers").iter().rev().map(|old| (old.str("name"), old.str("image"))).collect();
+    let mut debuggers = spec.list("ephemeralContainers").iter();
+    let added = debuggers.any(|one| images.get(one.str("name")) != Some(&one.str("image")));
     differ("containers") || differ("initContainers") || added
 }
 
