@@ -17,8 +17,15 @@ use crate::content::BODY_MAX;
 pub const HEAVY_BYTES: usize = 128 * 1024;
 
 /// The bytes that small bodies hold together, and those of large ones.
+///
+/// While it is worked on, a byte of JSON takes up to 25 bytes of memory (lists of one item each), a byte of YAML up to 200
+/// (a list in brackets on one line, which its parser reads ahead), so that large bodies take 400 to 650 MB at most.
+/// Small ones take that only while a thread has them in hand.
 const SMALL_ROOM_BYTES: usize = 32 << 20;
 const LARGE_ROOM_BYTES: usize = 16 << 20;
+/// A byte of YAML takes as much room as so many others. The largest body still fits.
+const YAML_WEIGHT: usize = 5;
+const _: () = assert!(BODY_MAX * YAML_WEIGHT <= LARGE_ROOM_BYTES);
 
 /// A body that has found no room after this time is turned away.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,16 +75,15 @@ impl Limits {
     }
 
     /// Room for a body that is about to be read, for as long as the request lasts. A length that is not said may be any.
-    pub async fn room(&self, size: &SizeHint) -> Result<Option<SemaphorePermit<'_>>, Status> {
+    pub async fn room(&self, size: &SizeHint, content_type: &str) -> Result<Option<SemaphorePermit<'_>>, Status> {
         let bytes = size.exact().map_or(BODY_MAX, |exact| usize::try_from(exact).unwrap_or(usize::MAX));
-        if bytes == 0 {
+        // What is too large is not kept.
+        if bytes == 0 || bytes > BODY_MAX {
             return Ok(None);
         }
-        if bytes > BODY_MAX {
-            return Err(too_large());
-        }
         let room = if bytes > HEAVY_BYTES { &self.large } else { &self.small };
-        let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let weight = if content_type.contains("yaml") { YAML_WEIGHT } else { 1 };
+        let permits = u32::try_from(bytes * weight).unwrap_or(u32::MAX);
         if let Ok(found) = room.try_acquire_many(permits) {
             return Ok(Some(found));
         }
@@ -145,14 +151,15 @@ mod tests {
         let limits = Limits { room_timeout: Duration::from_millis(1), ..Limits::new(InFlightMax::default()) };
         let mut held = Vec::new();
         for _ in 0..LARGE_ROOM_BYTES / BODY_MAX {
-            held.push(limits.room(&SizeHint::with_exact(BODY_MAX as u64)).await.unwrap());
+            held.push(limits.room(&SizeHint::with_exact(BODY_MAX as u64), "").await.unwrap());
         }
-        let refused = limits.room(&SizeHint::default()).await.unwrap_err();
+        let refused = limits.room(&SizeHint::default(), "").await.unwrap_err();
         assert_eq!((refused.code, refused.details.unwrap().retry_after_seconds), (429, 1));
-        assert!(limits.room(&SizeHint::with_exact(HEAVY_BYTES as u64)).await.unwrap().is_some());
-        assert!(limits.room(&SizeHint::with_exact(0)).await.unwrap().is_none());
-        assert_eq!(limits.room(&SizeHint::with_exact(BODY_MAX as u64 + 1)).await.unwrap_err().code, 413);
+        assert!(limits.room(&SizeHint::with_exact(HEAVY_BYTES as u64), "").await.unwrap().is_some());
+        assert!(limits.room(&SizeHint::with_exact(0), "").await.unwrap().is_none());
+        assert!(limits.room(&SizeHint::with_exact(BODY_MAX as u64 + 1), "").await.unwrap().is_none());
         held.pop();
-        assert!(limits.room(&SizeHint::default()).await.unwrap().is_some());
+        assert_eq!(limits.room(&SizeHint::default(), "application/yaml").await.unwrap_err().code, 429);
+        assert!(limits.room(&SizeHint::default(), "").await.unwrap().is_some());
     }
 }

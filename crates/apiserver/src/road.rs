@@ -123,7 +123,7 @@ impl ApiServer {
         let (body, _room) = if matches!(parts.method, Method::GET | Method::HEAD) {
             (Bytes::new(), None)
         } else {
-            let room = self.limits.room(&body.size_hint()).await?;
+            let room = self.limits.room(&body.size_hint(), header_text(parts, header::CONTENT_TYPE)).await?;
             (read_body(body).await?, room)
         };
         // Found out with the body read, so that the connection can go on.

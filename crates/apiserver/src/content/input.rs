@@ -63,7 +63,8 @@ where
     }
 }
 
-/// Reads a body of at most [`BODY_MAX`] bytes.
+/// Reads a body of at most [`BODY_MAX`] bytes. Of one that says it has more nothing is kept: it is read so far only because
+/// clients look for an answer when they have sent theirs.
 pub async fn read_body<B>(body: B) -> Result<Bytes, Status>
 where
     B: http_body::Body<Data = Bytes>,
@@ -71,7 +72,7 @@ where
 {
     // What a client announces need not be read to be refused.
     if body.size_hint().lower() > BODY_MAX as u64 {
-        return Err(Status::request_too_large(format!("limit is {BODY_MAX}")));
+        return Err(too_large());
     }
     let reading = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_MAX).collect()).await;
     let Ok(read) = reading else {

@@ -43,6 +43,7 @@ async fn server() -> Arc<ApiServer> {
         node_ports: 30000..=32767,
         advertise: ([127, 0, 0, 1].into(), 6443),
         host_name: "host".to_owned(),
+        in_flight_max: crate::limits::InFlightMax::default(),
         components: Vec::new(),
     };
     ApiServer::start(config).await.unwrap()

@@ -106,6 +106,10 @@ fn bodies_that_grow_when_they_are_read() {
     let wide = format!("[{}1]", "[1],".repeat(750_000)).into_bytes();
     let codes = at_once(&client, 20, ("POST", MAPS, JSON), &|_| wide.clone());
     assert!(codes.iter().all(|code| [400, 429].contains(code)), "{codes:?}");
+    // And what the reader of YAML reads ahead.
+    let ahead = format!("[{}a]", "[a],".repeat(750_000)).into_bytes();
+    let codes = at_once(&client, 4, ("POST", MAPS, YAML), &|_| ahead.clone());
+    assert!(codes.iter().all(|code| [400, 429].contains(code)), "{codes:?}");
     let peak = memory_peak(&rkube);
     assert!(peak < 1 << 30, "{} MiB at most", peak >> 20);
     is_well(&rkube);
