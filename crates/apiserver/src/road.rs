@@ -45,9 +45,7 @@ impl ApiServer {
             Err(Status::internal(message))
         });
         drop(in_flight);
-        if answer.is_err() && mutating {
-            drain(body).await;
-        }
+        let is_read = !mutating || drain(body).await;
         if let Err(status) = &answer
             && status.code >= 500
         {
@@ -67,6 +65,10 @@ impl ApiServer {
         }
         if parts.method == Method::HEAD {
             *answer.body_mut() = Body::Empty;
+        }
+        if !is_read && parts.version <= http::Version::HTTP_11 {
+            // Clients must not send the next request behind a body that nobody reads.
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         self.count(&info, answer.status(), started);
         answer

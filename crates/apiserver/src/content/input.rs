@@ -50,17 +50,17 @@ impl Format {
 }
 
 /// Reads what is left of the body of a request that was refused: with bytes of it still to come, the connection could
-/// not be used again. Clients with a lot more to say lose theirs, once they have their answer.
-pub async fn drain<B>(body: B)
+/// not be used again. Clients with a lot more to say lose theirs, once they have their answer. Says whether all came.
+pub async fn drain<B>(body: B) -> bool
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    if !body.is_end_stream() {
-        let reading = Limited::new(body, DRAINED_MAX).collect();
-        // Whether it all came makes no difference to the answer.
-        drop(tokio::time::timeout(DRAIN_TIMEOUT, reading).await);
+    if body.is_end_stream() {
+        return true;
     }
+    let reading = Limited::new(body, DRAINED_MAX).collect();
+    matches!(tokio::time::timeout(DRAIN_TIMEOUT, reading).await, Ok(Ok(_)))
 }
 
 /// Reads a body of at most [`BODY_MAX`] bytes. Of one that says it has more nothing is kept: it is read so far only because

@@ -173,6 +173,9 @@ fn bodies_that_are_too_large_are_told_so() {
                         panic!("{thread}: {mebibytes} MiB: {error}; sent: {sent:?}");
                     });
                     assert_eq!(answer.status, 413, "{mebibytes} MiB");
+                    if mebibytes > 3 {
+                        assert_eq!(answer.header("connection"), Some("close"), "nothing may follow what nobody reads");
+                    }
                     assert_eq!(answer.json()["reason"], "RequestEntityTooLarge");
                 }
             });
