@@ -14,13 +14,16 @@ use tokio::time::Instant;
 
 use super::disk::Disk;
 use super::format::FrameBuffer;
-use super::io_error;
+use super::full_disk::{FullDisk, frees_only, is_full};
 use super::log::Log;
+use super::reserve::Reserve;
 use super::snapshot::write_snapshot;
-use crate::contract::{Error, LeaseId, Result, Revision, Write};
+use super::{OpenOptions, io_error};
+use crate::contract::{Change, Error, Expect, LeaseId, Result, Revision, Write};
 use crate::memory::core::Core;
 use crate::memory::expiry::RETRY_AFTER;
 use crate::memory::stage::Stage;
+use crate::memory::state::State;
 
 /// A batch is closed when it holds so many writes; the others wait for the next.
 const BATCH_WRITES_MAX: usize = 1024;
@@ -33,7 +36,7 @@ const GATHER_STEPS: usize = 8;
 /// A batch is closed when its frame has so many bytes (a single write may be larger).
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// With more logs than this (each start begins one) a snapshot is written however small they are.
-const LOGS_MAX: usize = 8;
+pub(super) const LOGS_MAX: usize = 8;
 
 /// A snapshot of more bytes is given up when the store shuts down, and begun again at the next start.
 const SNAPSHOT_AWAITED_BYTES_MAX: u64 = 64 << 20;
@@ -64,12 +67,16 @@ pub(crate) struct Committer {
     pub log: Log,
     pub size: Arc<Size>,
     /// The snapshot that is being written.
-    snapshot: Option<RunningSnapshot>,
+    pub(super) snapshot: Option<RunningSnapshot>,
     /// The logs must have grown to this before the next snapshot is tried.
     snapshot_again_bytes: u64,
-    snapshot_dead_bytes_min: u64,
+    pub(super) snapshot_dead_bytes_min: u64,
     /// How many logs there are.
-    logs: usize,
+    pub(super) logs: usize,
+    pub(super) reserve: Reserve,
+    /// While the disk is full.
+    pub(super) full: Option<FullDisk>,
+    pub(super) look_for_room_every: Duration,
     buffer: FrameBuffer,
     /// How many writes the last batch had.
     last_batch: usize,
@@ -93,7 +100,7 @@ impl Size {
     }
 }
 
-struct RunningSnapshot {
+pub(super) struct RunningSnapshot {
     thread: JoinHandle<io::Result<u64>>,
     stop: Arc<AtomicBool>,
     number: u64,
@@ -102,27 +109,29 @@ struct RunningSnapshot {
 }
 
 enum Answer {
-    Write(oneshot::Sender<Result<Revision>>, Result<Revision>),
-    Grant(oneshot::Sender<Result<LeaseId>>, LeaseId),
+    Write {
+        reply: oneshot::Sender<Result<Revision>>,
+        result: Result<Revision>,
+        /// Of a deletion: what it asked for.
+        deletion: Option<(Arc<str>, Expect)>,
+    },
+    Grant(oneshot::Sender<Result<LeaseId>>, Result<LeaseId>),
     EndLease(oneshot::Sender<Result<()>>),
 }
 
 impl Committer {
-    pub(crate) fn new(
-        core: Arc<Core>,
-        disk: Arc<dyn Disk>,
-        log: Log,
-        size: Arc<Size>,
-        snapshot_dead_bytes_min: u64,
-    ) -> Self {
+    pub(crate) fn new(core: Arc<Core>, disk: Arc<dyn Disk>, log: Log, size: Arc<Size>, options: &OpenOptions) -> Self {
         Committer {
             core,
+            reserve: Reserve::find(disk.clone(), options.reserve_bytes),
+            full: None,
+            look_for_room_every: options.look_for_room_every,
             disk,
             log,
             size,
             snapshot: None,
             snapshot_again_bytes: 0,
-            snapshot_dead_bytes_min,
+            snapshot_dead_bytes_min: options.snapshot_dead_bytes_min,
             logs: 1,
             last_batch: 0,
             buffer: FrameBuffer::new(),
@@ -134,10 +143,11 @@ impl Committer {
     pub(crate) fn begin(&mut self, logs: usize) {
         self.logs = logs.max(1);
         if !self.log.is_trusted()
-            && let Err(error) = self.rotate()
+            && let Err(error) = self.rotate_with_reserve()
         {
             tracing::warn!(%error, "no new log could be begun, the next write will try again");
         }
+        self.begin_reserve();
     }
 
     /// Works until it is told to stop or nobody is left who could write.
@@ -164,16 +174,21 @@ impl Committer {
         let mut now = None;
         let mut next = Some(first);
         let mut waits = 0;
+        self.look_for_room();
+        let refusal = self.full.as_ref().map(|_| self.put_refusal());
         let core = self.core.clone();
         let state = core.state.read();
         let mut stage = Stage::begin(&state);
         while let Some(command) = next.take() {
             let before = stage.ops.len();
             match command {
-                Command::Write { write, reply } => answers.push(Answer::Write(reply, stage.write(&state, write))),
+                Command::Write { write, reply } => {
+                    answers.push(stage_write(&mut stage, &state, write, reply, refusal.as_ref()));
+                }
                 Command::Grant { ttl_seconds, now: granted_at, reply } => {
                     now = now.max(Some(granted_at));
-                    answers.push(Answer::Grant(reply, stage.grant(ttl_seconds)));
+                    let granted = refusal.clone().map_or_else(|| Ok(stage.grant(ttl_seconds)), Err);
+                    answers.push(Answer::Grant(reply, granted));
                 }
                 other => {
                     next = Some(other);
@@ -199,7 +214,14 @@ impl Committer {
         }
         drop(state);
         self.last_batch = answers.len();
-        let result = self.commit(stage, now);
+        let is_mixed = refusal.is_none() && answers.iter().any(Answer::is_deletion) && !frees_only(&stage.ops);
+        let mut result = self.commit(stage, now);
+        if let Err(error) = &result
+            && is_mixed
+            && self.full.is_some()
+        {
+            result = self.commit_deletions(&mut answers, &error.clone());
+        }
         for answer in answers {
             answer.give(&result);
         }
@@ -237,19 +259,59 @@ impl Committer {
         if stage.ops.is_empty() {
             return Ok(());
         }
-        let appended = if self.log.is_trusted() { Ok(()) } else { self.rotate() };
-        let appended = appended.and_then(|()| self.log.append(&mut self.buffer));
+        let appended = self.append(&stage);
         self.buffer.clear(2 * BATCH_BYTES_MAX);
-        if let Err(error) = appended {
-            tracing::error!(%error, "writes failed, the log could not be extended");
-            return Err(io_error("the log", error));
-        }
+        appended?;
         self.size.log.store(self.log.length(), Ordering::Relaxed);
         self.core.commit(stage.ops, now.unwrap_or_else(Instant::now));
         Ok(())
     }
 
-    fn rotate(&mut self) -> io::Result<()> {
+    /// The frame in the buffer, which is the stage's, goes to the log; out of the reserve if it makes room.
+    fn append(&mut self, stage: &Stage) -> Result<()> {
+        loop {
+            let appended = if self.log.is_trusted() { Ok(()) } else { self.rotate() };
+            let Err(error) = appended.and_then(|()| self.log.append(&mut self.buffer)) else {
+                return Ok(());
+            };
+            if !is_full(&error) {
+                tracing::error!(%error, "writes failed, the log could not be extended");
+                return Err(io_error("the log", error));
+            }
+            // A snapshot under way would not get its room either, and has some that is needed now.
+            if self.snapshot.is_some() {
+                self.finish_snapshot(true);
+                continue;
+            }
+            self.note_full(&error);
+            let is_deletion = frees_only(&stage.ops);
+            if !is_deletion || !self.reserve.release() {
+                return Err(self.failure(is_deletion));
+            }
+        }
+    }
+
+    /// After a batch failed for want of room: its deletions again, without the others.
+    fn commit_deletions(&mut self, answers: &mut [Answer], refusal: &Error) -> Result<()> {
+        let mut stage = Stage::begin(&self.core.state.read());
+        for answer in answers {
+            match answer {
+                Answer::Write { result, deletion: Some((key, expect)), .. } => {
+                    let write = Write { key: key.clone(), expect: *expect, change: Change::Delete };
+                    *result = stage.write(&self.core.state.read(), write);
+                }
+                Answer::Write { result, deletion: None, .. } => *result = Err(refusal.clone()),
+                Answer::Grant(_, granted) => *granted = Err(refusal.clone()),
+                Answer::EndLease(_) => {}
+            }
+        }
+        for op in &stage.ops {
+            self.buffer.op(op);
+        }
+        self.commit(stage, None)
+    }
+
+    pub(super) fn rotate(&mut self) -> io::Result<()> {
         let (revision, last_lease) = {
             let state = self.core.state.read();
             (state.revision, state.leases.next_id() - 1)
@@ -267,6 +329,10 @@ impl Committer {
         if self.snapshot.as_ref().is_some_and(|running| running.thread.is_finished()) {
             self.finish_snapshot(false);
         }
+        if self.full.is_some() {
+            self.shrink_on_full_disk();
+            return;
+        }
         let total = self.size.total();
         if self.snapshot.is_some() || total < self.snapshot_again_bytes {
             return;
@@ -282,7 +348,7 @@ impl Committer {
         }
     }
 
-    fn begin_snapshot(&mut self) -> io::Result<()> {
+    pub(super) fn begin_snapshot(&mut self) -> io::Result<()> {
         self.rotate()?;
         let stop = Arc::new(AtomicBool::new(false));
         let (core, disk, number) = (self.core.clone(), self.disk.clone(), self.log.number());
@@ -296,7 +362,7 @@ impl Committer {
     }
 
     /// Waits for the snapshot that is being written. `stop`: makes it give up first.
-    fn finish_snapshot(&mut self, stop: bool) {
+    pub(super) fn finish_snapshot(&mut self, stop: bool) {
         let Some(running) = self.snapshot.take() else {
             return;
         };
@@ -306,13 +372,15 @@ impl Committer {
                 self.size.settled.fetch_sub(running.replaces_bytes, Ordering::Relaxed);
                 self.size.settled.fetch_add(length, Ordering::Relaxed);
                 self.snapshot_again_bytes = 0;
+                self.expect_room();
                 self.logs = 1 + usize::try_from(self.log.number() - running.number).unwrap_or(LOGS_MAX);
             }
-            Ok(Err(error)) if !stop => {
-                tracing::warn!(%error, "the log could not be shortened, will be tried again when it has grown");
+            Ok(Err(error)) => {
+                if !stop {
+                    tracing::warn!(%error, "the log could not be shortened, will be tried again when it has grown");
+                }
                 self.snapshot_again_bytes = self.size.total() + self.snapshot_dead_bytes_min;
             }
-            Ok(Err(_)) => {}
             Err(_) => {
                 tracing::error!("the thread that shortens the log panicked");
                 self.snapshot_again_bytes = u64::MAX;
@@ -321,13 +389,33 @@ impl Committer {
     }
 }
 
+/// Stages a write. `refusal`: what puts get.
+fn stage_write(
+    stage: &mut Stage,
+    state: &State,
+    write: Write,
+    reply: oneshot::Sender<Result<Revision>>,
+    refusal: Option<&Error>,
+) -> Answer {
+    let deletion = matches!(write.change, Change::Delete).then(|| (write.key.clone(), write.expect));
+    let result = match refusal {
+        Some(error) if deletion.is_none() => Err(error.clone()),
+        _ => stage.write(state, write),
+    };
+    Answer::Write { reply, result, deletion }
+}
+
 impl Answer {
+    fn is_deletion(&self) -> bool {
+        matches!(self, Answer::Write { deletion: Some(_), .. })
+    }
+
     /// `committed`: what became of the batch. A conflict is only told once the writes it conflicts with are there.
     /// Nobody may be waiting any more, which is well.
     fn give(self, committed: &Result<()>) {
         match self {
-            Answer::Write(reply, result) => drop(reply.send(committed.clone().and(result))),
-            Answer::Grant(reply, lease) => drop(reply.send(committed.clone().map(|()| lease))),
+            Answer::Write { reply, result, .. } => drop(reply.send(committed.clone().and(result))),
+            Answer::Grant(reply, granted) => drop(reply.send(committed.clone().and(granted))),
             Answer::EndLease(reply) => drop(reply.send(committed.clone())),
         }
     }

@@ -21,16 +21,21 @@ const KEYS: usize = 4;
 type Value = Option<Bytes>;
 
 #[derive(Default, Clone)]
-struct Known {
+pub(crate) struct Known {
     acknowledged: Value,
     /// Written, and never heard of since.
     unknown: Vec<Value>,
 }
 
-type Model = HashMap<String, Known>;
+pub(crate) type Model = HashMap<String, Known>;
 
 fn options() -> OpenOptions {
-    OpenOptions { snapshot_dead_bytes_min: 4096, ..OpenOptions::default() }
+    OpenOptions {
+        snapshot_dead_bytes_min: 4096,
+        reserve_bytes: 4096,
+        look_for_room_every: Duration::ZERO,
+        ..OpenOptions::default()
+    }
 }
 
 pub(crate) fn open(disk: &SimulatedDisk) -> Result<Embedded> {
@@ -43,7 +48,7 @@ fn value(seed: &mut Seed) -> Bytes {
     vec![fill; seed.below(700)].into()
 }
 
-async fn write_until_it_fails(
+pub(crate) async fn write_until_it_fails(
     store: &Embedded,
     writer: usize,
     mut seed: Seed,
@@ -72,7 +77,7 @@ async fn write_until_it_fails(
 }
 
 /// Checks the store against what is known, and returns what is known now.
-async fn check(store: &Embedded, models: Vec<Model>, acknowledged: Revision, context: &str) -> Vec<Model> {
+pub(crate) async fn check(store: &Embedded, models: Vec<Model>, acknowledged: Revision, context: &str) -> Vec<Model> {
     let revision = store.revision().await.unwrap();
     assert!(revision >= acknowledged, "{context}: revision {acknowledged} was acknowledged, now it is {revision}");
     let all = store.range(RangeQuery::default()).await.unwrap();
@@ -102,7 +107,12 @@ async fn run(seed: u64) {
         let context = format!("life {life} before seed {}", seed.0);
         disk.crash_after(1 + seed.below(160) as u64);
         match seed.below(5) {
-            0 => disk.set_capacity(Some(20_000 + seed.below(20_000))),
+            0 => {
+                disk.set_capacity(Some(10_000 + seed.below(20_000)));
+                if seed.one_in(2) {
+                    disk.find_out_late();
+                }
+            }
             1 => disk.fail_syncs(1 + seed.below(3)),
             2 => disk.break_after(seed.below(80) as u64),
             _ => {}
@@ -121,7 +131,16 @@ async fn run(seed: u64) {
             }
         }
         // Either the machine loses power, or only the process dies and what the kernel buffered stays, for now.
+        let capacity = disk.capacity();
         disk = if seed.one_in(2) { disk.after_crash(&mut seed) } else { disk.restarted() };
+        // A full disk may still be full. What is read there need not be durable yet: it is once a log could be begun.
+        if capacity.is_some() && acknowledged > 0 {
+            disk.set_capacity(capacity);
+            let store = open(&disk).unwrap_or_else(|error| panic!("{context}: {error}\n{:?}", disk.names()));
+            check(&store, models.clone(), acknowledged, &context).await;
+            drop(store);
+            disk.set_capacity(None);
+        }
         let store = open(&disk).unwrap_or_else(|error| panic!("{context}: {error}\n{:?}", disk.names()));
         models = check(&store, models, acknowledged, &context).await;
     }

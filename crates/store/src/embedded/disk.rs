@@ -4,10 +4,17 @@
 //! was not synced, tears writes, and runs full.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
+
 use super::private;
+
+/// What the number of a file's blocks counts.
+const BLOCK_BYTES: u64 = 512;
 
 /// One directory.
 pub(crate) trait Disk: Send + Sync + 'static {
@@ -18,6 +25,9 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
+    /// Gives a file blocks for so many bytes, and takes those beyond from it. Its content means nothing. It is made if
+    /// need be; after an error it is as long as it was. Blocks that it gives back can be used at once.
+    fn allocate(&self, name: &str, bytes: u64) -> io::Result<()>;
     /// Makes creations, renames and removals durable.
     fn sync_directory(&self) -> io::Result<()>;
 }
@@ -79,9 +89,40 @@ impl Disk for RealDisk {
         fs::remove_file(self.directory.join(name))
     }
 
+    fn allocate(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let file = private::open_file(&self.directory.join(name))?;
+        let metadata = file.metadata()?;
+        let (length, allocated) = (metadata.len(), metadata.blocks() * BLOCK_BYTES);
+        if bytes > length.min(allocated)
+            && let Err(error) = fill(&file, length, bytes)
+        {
+            file.set_len(length)?;
+            return Err(error);
+        }
+        if bytes < length {
+            file.set_len(bytes)?;
+            // File systems with a journal give blocks away again only once it says that they are free.
+            file.sync_all()?;
+        }
+        Ok(())
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
     }
+}
+
+/// Allocates the file's blocks up to `bytes`. Where the file system cannot do that, zeros are written.
+fn fill(mut file: &File, length: u64, bytes: u64) -> io::Result<()> {
+    let allocated = retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes));
+    match allocated {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+        other => return Ok(other?),
+    }
+    file.seek(SeekFrom::Start(length))?;
+    io::copy(&mut io::repeat(0).take(bytes.saturating_sub(length)), &mut file)?;
+    // Some file systems look for blocks only now.
+    file.sync_all()
 }
 
 impl DiskFile for File {

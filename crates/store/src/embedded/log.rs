@@ -30,6 +30,8 @@ pub(crate) struct Log {
     named: u64,
     /// The last frame of a log that was read back.
     carried: Option<LastFrame>,
+    /// A sync failed, and what it was to make durable may be there after a restart.
+    unsure: bool,
 }
 
 /// The last frame of a log.
@@ -43,13 +45,22 @@ impl Log {
     pub(crate) fn create(disk: Arc<dyn Disk>, revision: Revision, last_lease: LeaseId) -> io::Result<Log> {
         let header = Header { kind: FileKind::Log, number: 1, revision, last_lease, previous_length: 0 };
         let (file, length) = begin_file(&*disk, &header, None)?;
-        Ok(Log { disk, file: Some(file), number: 1, length, previous_length: 0, named: 0, carried: None })
+        Ok(Log {
+            disk,
+            file: Some(file),
+            number: 1,
+            length,
+            previous_length: 0,
+            named: 0,
+            carried: None,
+            unsure: false,
+        })
     }
 
     /// A log that was read back. It must be rotated before anything is appended.
     pub(crate) fn resume(disk: Arc<dyn Disk>, last: LastLog) -> Log {
         let LastLog { number, length, previous_length, last_frame, named } = last;
-        Log { disk, file: None, number, length, previous_length, named, carried: last_frame }
+        Log { disk, file: None, number, length, previous_length, named, carried: last_frame, unsure: false }
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -63,6 +74,11 @@ impl Log {
     /// Whether the file can be written to; if not, [`Log::rotate`] is what helps.
     pub(crate) fn is_trusted(&self) -> bool {
         self.file.is_some()
+    }
+
+    /// Whether what an append has failed to write may nevertheless be there after a restart.
+    pub(crate) fn is_unsure(&self) -> bool {
+        self.unsure
     }
 
     /// Appends the frame and makes it durable. After an error it is as if it had not been tried, except that a frame
@@ -84,6 +100,7 @@ impl Log {
         }
         if let Err(error) = file.sync() {
             self.file = None;
+            self.unsure = true;
             return Err(error);
         }
         self.length += bytes.len() as u64;
@@ -105,6 +122,7 @@ impl Log {
                 self.length = length;
                 self.previous_length = previous_length;
                 self.carried = None;
+                self.unsure = false;
                 Ok(previous)
             }
             Err(error) => {
@@ -131,7 +149,24 @@ impl Log {
 fn begin_file(disk: &dyn Disk, header: &Header, carried: Option<&LastFrame>) -> io::Result<(Box<dyn DiskFile>, u64)> {
     let name = log_name(header.number);
     let temporary = format!("{name}{TEMPORARY}");
-    let mut file = disk.create(&temporary)?;
+    let begun = write_beginning(disk, &temporary, header, carried);
+    if begun.is_err() {
+        // It would take room on a disk that may have none. If this fails as well, the next attempt replaces it.
+        let _ = disk.remove(&temporary);
+    }
+    let begun = begun?;
+    disk.rename(&temporary, &name)?;
+    disk.sync_directory()?;
+    Ok(begun)
+}
+
+fn write_beginning(
+    disk: &dyn Disk,
+    name: &str,
+    header: &Header,
+    carried: Option<&LastFrame>,
+) -> io::Result<(Box<dyn DiskFile>, u64)> {
+    let mut file = disk.create(name)?;
     file.append(&header.encode())?;
     let mut length = HEADER_LENGTH;
     if let Some(frame) = carried {
@@ -141,7 +176,5 @@ fn begin_file(disk: &dyn Disk, header: &Header, carried: Option<&LastFrame>) -> 
         length += bytes.len() as u64;
     }
     file.sync()?;
-    disk.rename(&temporary, &name)?;
-    disk.sync_directory()?;
     Ok((file, length))
 }

@@ -14,6 +14,12 @@
 //! [`Error::Unavailable`], nothing changes, reads go on, and later writes are tried again. A file on which a sync has
 //! failed is never written to again.
 //!
+//! When the disk is full, puts are refused and deletions go on, out of a reserve of
+//! [`OpenOptions::reserve_bytes`] that is allocated beforehand. What they free is had by a snapshot, which needs room
+//! for all live values until it is done; so deletions alone make room again if what is left fits into the reserve and
+//! what else is free. As soon as there is room for the reserve and a little more, it is taken again and puts are
+//! accepted. On a disk too small for a reserve there is none, and every write is tried.
+//!
 //! When more of the disk is dead than alive, and at least [`OpenOptions::snapshot_dead_bytes_min`], a new log is begun
 //! and a thread of its own writes the live values to a snapshot; then the logs before it are removed.
 //!
@@ -41,7 +47,8 @@
 //! `*.tmp` for what is being written. Snapshot `N` stands for all logs before `N`; the logs from `N` on, without a
 //! gap, are replayed over it. Without a snapshot the logs begin at 1. A file `restoring` means that a restore did
 //! not finish. `newest` is a line of text: the name of the newest log that was written to (until the first write there
-//! is none), without which a log that is missing at the end would not be missed. Numbers are little-endian.
+//! is none), without which a log that is missing at the end would not be missed. `reserve` holds nothing but room; it is
+//! empty while the disk is full. Numbers are little-endian.
 //!
 //! Every file begins with a header of 48 bytes:
 //!
@@ -88,11 +95,15 @@ mod damage_tests;
 mod disk;
 mod find;
 mod format;
+mod full_disk;
+#[cfg(test)]
+mod full_disk_tests;
 mod lock;
 mod log;
 mod newest;
 mod private;
 mod recover;
+mod reserve;
 #[cfg(test)]
 mod simulated_disk;
 mod snapshot;
@@ -103,6 +114,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -135,12 +147,22 @@ pub struct OpenOptions {
     pub holder: String,
     /// Logs are shortened only when so many of their bytes are dead.
     pub snapshot_dead_bytes_min: u64,
+    /// How much of the disk is kept for deletions when it is full; 0: nothing. The default has room for the largest
+    /// frame that a batch makes, since a start may have to copy one.
+    pub reserve_bytes: u64,
+    /// How often, at most, a store on a full disk looks whether there is room again.
+    pub look_for_room_every: Duration,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
         let holder = format!("pid {}", std::process::id());
-        OpenOptions { holder, snapshot_dead_bytes_min: 16 << 20 }
+        OpenOptions {
+            holder,
+            snapshot_dead_bytes_min: 16 << 20,
+            reserve_bytes: 8 << 20,
+            look_for_room_every: Duration::from_secs(1),
+        }
     }
 }
 
@@ -187,7 +209,7 @@ impl Embedded {
         let leases = recovered.begin_leases(Instant::now());
         let core = Arc::new(Core::new(recovered.items, recovered.revision, leases));
         let size = Arc::new(Size::new(recovered.settled_bytes, log.length()));
-        let mut committer = Committer::new(core.clone(), disk, log, size.clone(), options.snapshot_dead_bytes_min);
+        let mut committer = Committer::new(core.clone(), disk, log, size.clone(), options);
         committer.begin(recovered.logs);
         let (queue, commands) = mpsc::channel(QUEUE_MAX);
         let (stopped_sender, stopped) = oneshot::channel::<()>();

@@ -13,6 +13,7 @@ use super::format::{FileKind, Frame, FrameReader, HEADER_LENGTH, Header, Origin,
 use super::lock::LOCK;
 use super::log::LastFrame;
 use super::newest::{NEWEST, check_newest, read_newest};
+use super::reserve::RESERVE;
 use super::{io_error, log_name, snapshot_name};
 use crate::contract::{Error, LeaseId, Result, Revision};
 use crate::memory::leases::Leases;
@@ -312,7 +313,7 @@ impl Files {
 /// Whether a file of a store's directory is the store's.
 pub(crate) fn is_ours(name: &str) -> bool {
     let is_numbered = number_of(name, "snapshot-").or_else(|| number_of(name, "log-")).is_some();
-    is_numbered || name.ends_with(TEMPORARY) || [LOCK, NEWEST, RESTORING].contains(&name)
+    is_numbered || name.ends_with(TEMPORARY) || [LOCK, NEWEST, RESERVE, RESTORING].contains(&name)
 }
 
 pub(crate) fn number_of(name: &str, prefix: &str) -> Option<u64> {

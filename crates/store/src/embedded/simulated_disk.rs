@@ -48,7 +48,10 @@ struct World {
     /// The operation at which the power goes.
     crash_at: Option<u64>,
     operations: u64,
+    /// How many bytes fit.
     capacity: Option<usize>,
+    /// Blocks are looked for by a sync, not by an append.
+    finds_out_late: bool,
     /// How many of the next syncs fail.
     failing_syncs: usize,
     failing_truncates: usize,
@@ -89,6 +92,21 @@ impl SimulatedDisk {
         self.0.lock().capacity = bytes;
     }
 
+    pub(crate) fn capacity(&self) -> Option<usize> {
+        self.0.lock().capacity
+    }
+
+    /// Leaves room for so many bytes.
+    pub(crate) fn fill_up_to(&self, room: usize) {
+        let mut world = self.0.lock();
+        world.capacity = Some(world.used() + room);
+    }
+
+    /// From now on a full disk is noticed by syncs, not by appends.
+    pub(crate) fn find_out_late(&self) {
+        self.0.lock().finds_out_late = true;
+    }
+
     pub(crate) fn fail_syncs(&self, count: usize) {
         self.0.lock().failing_syncs = count;
     }
@@ -105,6 +123,12 @@ impl SimulatedDisk {
 
     pub(crate) fn names(&self) -> Vec<String> {
         self.0.lock().names.keys().cloned().collect()
+    }
+
+    /// The length of a file, which is 0 if there is none.
+    pub(crate) fn length(&self, name: &str) -> usize {
+        let world = self.0.lock();
+        world.names.get(name).map_or(0, |file| world.files[*file].now.len())
     }
 
     /// Changes a file's durable bytes.
@@ -201,7 +225,14 @@ impl World {
     }
 
     fn used(&self) -> usize {
-        self.names.values().map(|file| self.files[*file].now.len()).sum()
+        // What a failed sync has lost takes no room.
+        let length = |content: &Content| if content.broken { content.synced.len() } else { content.now.len() };
+        self.names.values().map(|file| length(&self.files[*file])).sum()
+    }
+
+    /// How many bytes can still be written.
+    fn room(&self) -> usize {
+        self.capacity.map_or(usize::MAX, |capacity| capacity.saturating_sub(self.used()))
     }
 }
 
@@ -245,6 +276,23 @@ impl Disk for SimulatedDisk {
         Ok(())
     }
 
+    fn allocate(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let mut world = self.0.lock();
+        world.begin()?;
+        let file = world.names.get(name).copied().unwrap_or_else(|| {
+            world.files.push(Content::default());
+            let file = world.files.len() - 1;
+            world.bind(name, Some(file));
+            file
+        });
+        let bytes = bytes as usize;
+        if bytes.saturating_sub(world.files[file].now.len()) > world.room() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        world.files[file].now.resize(bytes, 0);
+        Ok(())
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         let mut world = self.0.lock();
         world.begin()?;
@@ -262,7 +310,7 @@ impl DiskFile for SimulatedFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut world = self.world.lock();
         world.begin()?;
-        let room = world.capacity.map_or(usize::MAX, |capacity| capacity.saturating_sub(world.used()));
+        let room = if world.finds_out_late { usize::MAX } else { world.room() };
         let fits = bytes.len().min(room);
         world.files[self.file].now.extend_from_slice(&bytes[..fits]);
         if world.is_down() {
@@ -294,6 +342,10 @@ impl DiskFile for SimulatedFile {
             world.failing_syncs = world.failing_syncs.saturating_sub(1);
             world.files[self.file].broken = true;
             return Err(io::Error::other("the disk failed"));
+        }
+        if world.finds_out_late && world.capacity.is_some_and(|capacity| world.used() > capacity) {
+            world.files[self.file].broken = true;
+            return Err(io::ErrorKind::StorageFull.into());
         }
         let content = &mut world.files[self.file];
         // As Linux does: after a failure later syncs succeed without the lost bytes.
