@@ -326,9 +326,7 @@ impl Committer {
 
     /// Begins a snapshot when more of the disk is dead than alive, and takes note of the end of one.
     fn keep_small(&mut self) {
-        if self.snapshot.as_ref().is_some_and(|running| running.thread.is_finished()) {
-            self.finish_snapshot(false);
-        }
+        self.note_finished_snapshot();
         if self.full.is_some() {
             self.shrink_on_full_disk();
             return;
@@ -359,6 +357,12 @@ impl Committer {
         let replaces_bytes = self.size.settled.load(Ordering::Relaxed);
         self.snapshot = Some(RunningSnapshot { number, thread, stop, replaces_bytes });
         Ok(())
+    }
+
+    pub(super) fn note_finished_snapshot(&mut self) {
+        if self.snapshot.as_ref().is_some_and(|running| running.thread.is_finished()) {
+            self.finish_snapshot(false);
+        }
     }
 
     /// Waits for the snapshot that is being written. `stop`: makes it give up first.

@@ -72,6 +72,10 @@ impl Committer {
 
     /// Ends the full disk's time if there is room again.
     pub(super) fn look_for_room(&mut self) {
+        if self.full.is_none() {
+            return;
+        }
+        self.note_finished_snapshot();
         let Some(full) = &mut self.full else { return };
         let now = Instant::now();
         // A snapshot needs what is free.
