@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rkube_testkit::{Process, TIMEOUT};
 
@@ -163,15 +163,13 @@ fn assert_refused(client: &Client) {
 
 /// The server notices within a moment that there is room again.
 fn create_in_time(client: &Client, name: &str) {
-    let deadline = Instant::now() + TIMEOUT;
-    loop {
-        let answer = create(client, name, 10_000);
-        if answer.status == 201 {
+    for _ in 0..TIMEOUT.as_secs() * 10 {
+        if create(client, name, 10_000).status == 201 {
             return;
         }
-        assert!(Instant::now() < deadline, "{answer:?}");
         std::thread::sleep(Duration::from_millis(100));
     }
+    panic!("there is room, and nobody noticed");
 }
 
 fn delete(client: &Client, name: &str) {
