@@ -80,6 +80,13 @@ fn is_symlink(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
 }
 
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Said aloud: a child that another thread starts just now holds the file, too, until it runs its program.
+        let _ = self.file.unlock();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,14 @@ pub(crate) const LOCK: &str = "lock";
 
 /// Holds a directory until it is dropped, or its process ends in whatever way.
 pub(crate) struct DirectoryLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Said aloud: a child that another thread starts just now holds the file, too, until it runs its program.
+        let _ = self.file.unlock();
+    }
 }
 
 impl DirectoryLock {
@@ -36,7 +43,7 @@ impl DirectoryLock {
             // On a full disk the store must still open to be read.
             tracing::warn!(path = %path.display(), %error, "could not note who holds the directory");
         }
-        Ok(DirectoryLock { _file: file })
+        Ok(DirectoryLock { file })
     }
 }
 
