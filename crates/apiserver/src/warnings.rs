@@ -3,12 +3,9 @@
 use std::collections::HashSet;
 
 use http::{HeaderValue, header};
+use rkube_machinery::warnings::{CUT_LETTERS, LETTERS_MAX};
 
 use crate::content::Answer;
-
-/// Where all texts together have more letters than this, each is cut to [`CUT_LETTERS`], and those beyond are left out.
-const LETTERS_MAX: usize = 4 * 1024;
-const CUT_LETTERS: usize = 256;
 
 /// Adds the warnings that a client gets.
 pub fn add(answer: &mut Answer, warnings: &[String]) {

@@ -18,6 +18,7 @@ pub mod selector;
 pub mod status;
 pub mod time;
 pub mod value;
+pub mod warnings;
 pub mod yaml;
 
 pub use schema::{Field, Shape, Type, TypeRef};

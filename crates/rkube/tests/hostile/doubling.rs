@@ -1,8 +1,8 @@
 //! Looks for work that grows with the square of what is sent. Every list and map of an example of every kind is filled
-//! with many elements, the same and different ones, then with twice as many, and sent in every way; what takes much more
-//! than twice the time is printed, and fails. Looks at times, so it is run by hand, on a quiet machine:
+//! with many elements, the same and different ones, and with four times as many, and sent in every way; what takes much
+//! more than four times the time is printed, and fails. Looks at times, so it is run by hand, on a quiet machine:
 //!
-//! `cargo test -p rkube --test hostile doubling -- --ignored --nocapture`
+//! `cargo test -p rkube --test hostile doubling -- --ignored --nocapture`; `DOUBLING_KIND=Pod,Job` does some kinds only
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,12 +12,14 @@ use serde_json::{Map, Value, json};
 use crate::client::{Answer, Client, Connection};
 use crate::is_well;
 
-/// The smaller of the two sizes that are compared first; where it looks bad, the next ones are.
-const FIRST: usize = 1_000;
-const SECOND: usize = 4_000;
-/// Twice the size may take this much more time, and little time is none.
-const RATIO_MAX: f64 = 2.8;
-const SMALL: Duration = Duration::from_millis(30);
+/// Two sizes are compared; what looks bad is measured again before it is told.
+const SMALL_COUNT: usize = 1_000;
+const GROWTH: usize = 4;
+/// So many times the size may take so many times the time, and little time is none.
+const RATIO_MAX: f64 = 6.5;
+const LITTLE: Duration = Duration::from_millis(40);
+/// What takes longer is told, too.
+const LONG: Duration = Duration::from_secs(5);
 /// No body may be larger.
 const BODY_MAX: usize = 3_000_000;
 
@@ -40,6 +42,9 @@ impl Probe {
         let before = self.used();
         let answer = self.connection.request(method, path, &[("Content-Type", content_type)], body);
         let taken = self.used().saturating_sub(before);
+        if taken > LONG {
+            eprintln!("{:.1} s: {method} {path} {content_type}", taken.as_secs_f64());
+        }
         let answer = answer.unwrap_or_else(|error| {
             self.connection = self.client.connect().unwrap();
             Answer { status: 0, headers: Vec::new(), body: error.to_string().into_bytes() }
@@ -57,22 +62,43 @@ impl Probe {
         Duration::from_nanos(nanos.sum())
     }
 
-    /// Compares how long two sizes take, by what `run` says of each.
-    fn compare(&mut self, what: &str, run: &mut dyn FnMut(&mut Probe, usize) -> Option<Duration>) {
-        let Some(small) = run(self, FIRST).filter(|taken| *taken > Duration::ZERO) else { return };
-        for size in [FIRST * 2, SECOND * 2] {
-            let Some(large) = run(self, size) else { return };
-            let smaller = if size == FIRST * 2 { small } else { run(self, size / 2).unwrap_or(small) };
-            if large < SMALL || large.as_secs_f64() / smaller.as_secs_f64() < RATIO_MAX {
-                return;
-            }
-            if size == SECOND * 2 {
-                let line = format!("{what}: {} ms, twice as many {} ms", smaller.as_millis(), large.as_millis());
-                eprintln!("{line}");
-                self.offenders.push(line);
-            }
+    /// Compares how long two sizes take, by what `run` says of each: times with their names.
+    fn compare(&mut self, what: &str, run: &mut Run<'_>) {
+        let large = run(self, SMALL_COUNT * GROWTH);
+        if large.iter().all(|(_, taken)| *taken < LITTLE) {
+            return;
+        }
+        let small = run(self, SMALL_COUNT);
+        if suspects(&small, &large).is_empty() {
+            return;
+        }
+        let large = quicker(large, run(self, SMALL_COUNT * GROWTH));
+        let small = quicker(small, run(self, SMALL_COUNT));
+        for (name, small, large) in suspects(&small, &large) {
+            let line =
+                format!("{what} {name}: {} ms, {GROWTH} times as many {} ms", small.as_millis(), large.as_millis());
+            eprintln!("{line}");
+            self.offenders.push(line);
         }
     }
+
+    /// The same for what has one time.
+    fn compare_one(&mut self, what: &str, run: &mut dyn FnMut(&mut Probe, usize) -> Duration) {
+        self.compare(what, &mut |probe, count| vec![("", run(probe, count))]);
+    }
+}
+
+type Times = Vec<(&'static str, Duration)>;
+type Run<'a> = dyn FnMut(&mut Probe, usize) -> Times + 'a;
+
+/// What takes too long for its size.
+fn suspects(small: &Times, large: &Times) -> Vec<(&'static str, Duration, Duration)> {
+    let pairs = small.iter().zip(large).map(|((name, small), (_, large))| (*name, *small, *large));
+    pairs.filter(|(_, small, large)| *large > LITTLE && large.as_secs_f64() > small.as_secs_f64() * RATIO_MAX).collect()
+}
+
+fn quicker(one: Times, other: Times) -> Times {
+    one.into_iter().zip(other).map(|((name, one), (_, other))| (name, one.min(other))).collect()
 }
 
 #[test]
@@ -84,16 +110,18 @@ fn nothing_grows_with_the_square_of_what_is_sent() {
     let process = rkube.process_id();
     let mut probe = Probe { connection: client.connect().unwrap(), client, process, offenders: Vec::new() };
     let only = std::env::var("DOUBLING_KIND").unwrap_or_default();
-    if only.is_empty() || only == "text" {
+    let wanted = |kind: &str| only.is_empty() || only.split(',').any(|one| one == kind);
+    if wanted("text") {
         texts(&mut probe);
     }
     let paths = paths(&probe.client);
     for document in examples() {
         let line = |name: &str| document.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
         let kind = (line("apiVersion:").to_owned(), line("kind:").to_owned());
-        if let Some((path, _)) = paths.get(&kind).filter(|_| only.is_empty() || kind.1 == only) {
-            eprintln!("{} {}", kind.0, kind.1);
+        if let Some((path, _)) = paths.get(&kind).filter(|_| wanted(&kind.1)) {
+            let before = probe.used();
             grow_example(&mut probe, &kind.1, path, &document);
+            eprintln!("{} {}: {:.1} s", kind.0, kind.1, (probe.used() - before).as_secs_f64());
         }
     }
     is_well(&rkube);
@@ -116,7 +144,9 @@ fn grow_example(probe: &mut Probe, kind: &str, path: &str, document: &str) {
     metadata.insert("name".into(), "doubling".into());
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "b"});
     metadata.insert("ownerReferences".into(), json!([owner]));
-    metadata.insert("finalizers".into(), json!(["a.example/a"]));
+    if kind == "ConfigMap" {
+        metadata.insert("finalizers".into(), json!(["a.example/a"]));
+    }
     let fields = json!({"f:data": {"f:a": {}}});
     let manager = json!({"manager": "a", "operation": "Apply", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
         "fieldsType": "FieldsV1", "fieldsV1": fields});
@@ -127,53 +157,62 @@ fn grow_example(probe: &mut Probe, kind: &str, path: &str, document: &str) {
     find_places(&example, &mut String::new(), &mut places);
     // All kinds share what is done with metadata.
     places.retain(|place| kind == "ConfigMap" || !place.starts_with("/metadata"));
-    for place in places {
-        for distinct in [false, true] {
-            let what = format!("{kind} {place} {}", if distinct { "different" } else { "same" });
-            grow_place(probe, &what, path, &example, &place, distinct);
+    for distinct in [false, true] {
+        let word = if distinct { "different" } else { "same" };
+        for place in &places {
+            grow_places(probe, &format!("{kind} {place} {word}"), path, &example, &[place], distinct);
         }
+        // What is looked up in another list shows only when both are large.
+        let is_inner = |place: &&String| !places.iter().any(|other| other.starts_with(&format!("{place}/")));
+        let all: Vec<&String> = places.iter().filter(is_inner).collect();
+        grow_places(probe, &format!("{kind} everything {word}"), path, &example, &all, distinct);
     }
 }
 
-fn grow_place(probe: &mut Probe, what: &str, path: &str, example: &Value, place: &str, distinct: bool) {
-    let body = |count: usize| {
-        let body = grown(example, place, count, distinct).to_string().into_bytes();
-        Some(body).filter(|body| body.len() < BODY_MAX)
-    };
-    let dry = format!("{path}?dryRun=All");
-    let mut taken = true;
-    probe.compare(&format!("{what} create"), &mut |probe, count| {
-        let (answer, time) = probe.send("POST", &dry, JSON, &body(count)?);
-        taken &= answer.status == 201;
-        Some(time)
-    });
+fn grow_places(probe: &mut Probe, what: &str, path: &str, example: &Value, places: &[&String], distinct: bool) {
+    let all_grown =
+        |count: usize| places.iter().fold(example.clone(), |value, place| grown(&value, place, count, distinct));
+    let element = all_grown(101).to_string().len().saturating_sub(all_grown(1).to_string().len()) / 100 + 1;
+    // As many as a body has room for, where the elements are large.
+    let largest = (SMALL_COUNT * GROWTH).min(BODY_MAX / element);
+    let body = |count: usize| all_grown(count * largest / (SMALL_COUNT * GROWTH));
     let named = format!("{path}/doubling");
-    probe.compare(&format!("{what} apply"), &mut |probe, count| {
-        let path = format!("{named}?dryRun=All&force=true&fieldManager=a");
-        Some(probe.send("PATCH", &path, APPLY, &body(count)?).1)
+    let applied = format!("{named}?dryRun=All&force=true&fieldManager=a");
+    let mut taken = true;
+    probe.compare(what, &mut |probe, count| {
+        let body = body(count).to_string().into_bytes();
+        let (answer, create) = probe.send("POST", &format!("{path}?dryRun=All"), JSON, &body);
+        taken &= answer.status == 201;
+        vec![("create", create), ("apply", probe.send("PATCH", &applied, APPLY, &body).1)]
     });
     if !taken {
         return;
     }
     // Large on large: an object that is there, changed by one that is as large.
-    for (method, content_type) in [("PUT", JSON), ("PATCH", STRATEGIC), ("PATCH", MERGE), ("PATCH", APPLY)] {
-        probe.compare(&format!("{what} {method} {content_type}"), &mut |probe, count| {
-            let body = body(count)?;
-            if probe.send("POST", path, JSON, &body).0.status != 201 {
-                return None;
-            }
-            let mut other: Value = serde_json::from_slice(&body).unwrap();
-            other["metadata"]["labels"]["other"] = "x".into();
-            let query = if content_type == APPLY { "?dryRun=All&force=true&fieldManager=a" } else { "?dryRun=All" };
-            let other = other.to_string().into_bytes();
-            let (_, time) = probe.send(method, &format!("{named}{query}"), content_type, &other);
-            let freeing = br#"{"metadata":{"finalizers":null}}"#;
+    probe.compare(what, &mut |probe, count| {
+        let mut body = body(count);
+        if probe.send("POST", path, JSON, body.to_string().as_bytes()).0.status != 201 {
+            return Vec::new();
+        }
+        body["metadata"]["labels"]["other"] = "x".into();
+        let body = body.to_string().into_bytes();
+        let dry = format!("{named}?dryRun=All");
+        let times = vec![
+            ("PUT", probe.send("PUT", &dry, JSON, &body).1),
+            ("strategic merge", probe.send("PATCH", &dry, STRATEGIC, &body).1),
+            ("merge", probe.send("PATCH", &dry, MERGE, &body).1),
+            ("apply on large", probe.send("PATCH", &applied, APPLY, &body).1),
+        ];
+        let freeing = br#"{"metadata":{"finalizers":null}}"#;
+        if !example["metadata"]["finalizers"].is_null() {
             probe.send("PATCH", &named, MERGE, freeing);
-            probe.send("DELETE", &format!("{named}?gracePeriodSeconds=0"), JSON, b"");
+        }
+        let (deleted, _) = probe.send("DELETE", &format!("{named}?gracePeriodSeconds=0"), JSON, b"");
+        if deleted.json()["kind"] != "Status" {
             probe.send("PATCH", &named, MERGE, freeing);
-            Some(time)
-        });
-    }
+        }
+        times
+    });
 }
 
 /// Where the lists and maps with something in them are, as JSON pointers; maps only where their keys look like free ones.
@@ -212,8 +251,22 @@ fn grown(example: &Value, place: &str, count: usize, distinct: bool) -> Value {
             *items = (0..count).map(|number| if distinct { renamed(&first, number) } else { first.clone() }).collect();
         }
         Some(Value::Object(map)) => {
-            let entry =
-                |number: usize| (format!("k{number}"), Value::from(format!("v{}", usize::from(distinct) * number)));
+            let first = map.values().next().and_then(Value::as_str).unwrap_or_default().to_owned();
+            let amounts = first.starts_with(|letter: char| letter.is_ascii_digit());
+            let prefix = match amounts {
+                true if place.ends_with("/hard") => "requests.example.com/",
+                true => "example.com/",
+                false => "",
+            };
+            let entry = |number: usize| {
+                let value = match (distinct, amounts) {
+                    (false, _) => first.clone(),
+                    (true, true) => number.to_string(),
+                    // Eight letters that are base64, too.
+                    (true, false) => format!("v{number:07}"),
+                };
+                (format!("{prefix}k{number}"), Value::from(value))
+            };
             map.extend((0..count).map(entry));
         }
         _ => {}
@@ -333,7 +386,7 @@ fn texts(probe: &mut Probe) {
         ("JSON lists", JSON, |n| format!("{{\"data\":[{}1]}}", "[1],".repeat(n * 30))),
     ];
     for (what, content_type, make) in bodies {
-        probe.compare(what, &mut |probe, count| Some(probe.send("POST", MAPS, content_type, make(count).as_bytes()).1));
+        probe.compare_one(what, &mut |probe, count| probe.send("POST", MAPS, content_type, make(count).as_bytes()).1);
     }
     let patched = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt?dryRun=All";
     let patches: &[(&str, &str, Make)] = &[
@@ -371,8 +424,8 @@ fn texts(probe: &mut Probe) {
     ];
     for (what, content_type, make) in patches {
         let what = format!("patch: {what}");
-        probe.compare(&what, &mut |probe, count| {
-            Some(probe.send("PATCH", patched, content_type, make(count).as_bytes()).1)
+        probe.compare_one(&what, &mut |probe, count| {
+            probe.send("PATCH", patched, content_type, make(count).as_bytes()).1
         });
     }
     let requirement = |k: usize| format!("a{k}%3Db,");
@@ -385,10 +438,10 @@ fn texts(probe: &mut Probe) {
         ("options", Box::new(|n| "x=y&".repeat(n))),
     ];
     for (what, make) in selectors {
-        probe.compare(what, &mut |probe, count| {
+        probe.compare_one(what, &mut |probe, count| {
             // A request's first line is shorter than a body may be.
             let path = format!("/api/v1/namespaces/default/configmaps?{}", make(count / 4));
-            Some(probe.send("GET", &path, JSON, b"").1)
+            probe.send("GET", &path, JSON, b"").1
         });
     }
 }
