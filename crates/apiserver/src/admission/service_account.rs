@@ -1,5 +1,6 @@
 //! ServiceAccount: every pod runs as a service account that is there, and gets its token.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -148,7 +149,9 @@ fn check_secrets(attributes: &Attributes<'_>, pod: &Value, account: &Value) -> R
     }
     let spec = pod.get("spec");
     let account_name = account.get("metadata").str("name");
-    let listed = |name: &str| account.list("secrets").iter().any(|secret| secret.str("name") == name);
+    let names = |list: &str| account.list(list).iter().map(|secret| secret.str("name")).collect::<HashSet<_>>();
+    let (secrets, pull) = (names("secrets"), names("imagePullSecrets"));
+    let listed = |name: &str| secrets.contains(name);
     for name in
         spec.list("volumes").iter().map(|volume| volume.get("secret").str("secretName")).filter(|name| !name.is_empty())
     {
@@ -164,9 +167,8 @@ fn check_secrets(attributes: &Attributes<'_>, pod: &Value, account: &Value) -> R
             check_environment(attributes, pod, container, word, account_name, &listed)?;
         }
     }
-    let pull = |name: &str| account.list("imagePullSecrets").iter().any(|secret| secret.str("name") == name);
     for (index, secret) in spec.list("imagePullSecrets").iter().enumerate() {
-        if !pull(secret.str("name")) {
+        if !pull.contains(secret.str("name")) {
             let why = format!(
                 "imagePullSecrets[{index}].name=\"{}\" is not allowed because service account {account_name} does not reference that imagePullSecret",
                 secret.str("name")

@@ -1,6 +1,6 @@
 //! What can be wrong between services and the addresses and ports that are taken, as pure functions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use rkube_kinds::service::families::Family;
@@ -193,16 +193,14 @@ pub fn of_ports(
 /// twice.
 fn ports_of(service: &Value) -> Vec<i64> {
     let spec = service.get("spec");
-    let mut seen: Vec<(i64, &str)> = Vec::new();
+    let (mut numbers, mut seen) = (BTreeSet::new(), BTreeSet::new());
     let mut ports = Vec::new();
     let health = ("TCP", spec.int("healthCheckNodePort"));
     let named = spec.list("ports").iter().map(|port| (port.str("protocol"), port.int("nodePort")));
     for (protocol, port) in named.chain([health]).filter(|(_, port)| *port != 0) {
-        let known = seen.iter().any(|(other, _)| *other == port);
-        if !known || seen.contains(&(port, protocol)) {
+        if numbers.insert(port) | !seen.insert((port, protocol)) {
             ports.push(port);
         }
-        seen.push((port, protocol));
     }
     ports
 }
@@ -319,5 +317,18 @@ mod tests {
         }
         let repair = of_ports(&[web.clone(), web], &taken, range, &mut leaks);
         assert_eq!(repair.reports.iter().filter(|(index, _)| *index == 1).count(), 2);
+    }
+
+    #[test]
+    fn ports_of_a_service_count_once() {
+        let ports = |all: &mut dyn Iterator<Item = (i64, &str)>| {
+            let ports: Vec<Value> =
+                all.map(|(port, protocol)| object! { "protocol": protocol, "nodePort": port }).collect();
+            ports_of(&object! { "spec": object! { "ports": ports, "healthCheckNodePort": 7 } })
+        };
+        let shared = [(1, "TCP"), (1, "UDP"), (2, "TCP"), (0, "TCP"), (2, "TCP"), (7, "UDP")];
+        assert_eq!(ports(&mut shared.into_iter()), [1, 2, 2, 7]);
+        // As many as a body has room for.
+        assert_eq!(ports(&mut (1..=60_000).map(|port| (port, "UDP"))).len(), 60_000);
     }
 }

@@ -5,6 +5,7 @@ use rkube_machinery::field::{ErrorType, Errors, Path};
 
 use super::indexes;
 use super::spec::not_negative;
+use crate::core::pod_spec::checks::Seen;
 use crate::meta;
 
 const RULES_MAX: usize = 20;
@@ -22,8 +23,11 @@ pub(super) fn validate_failure_policy(path: Path<'_>, spec: &Value, errors: &mut
     if rules.len() > RULES_MAX {
         errors.too_many(path, rules.len(), RULES_MAX);
     }
+    let pod = spec.at(&["template", "spec"]);
+    let containers = pod.list("containers").iter().chain(pod.list("initContainers"));
+    let containers = Seen::of(containers.map(|container| container.str("name")));
     for (index, rule) in rules.iter().enumerate() {
-        validate_failure_rule(path.index(index), rule, spec, errors);
+        validate_failure_rule(path.index(index), rule, spec, &containers, errors);
     }
 }
 
@@ -53,7 +57,7 @@ pub(super) fn validate_replacement_policy(path: Path<'_>, spec: &Value, errors: 
     }
 }
 
-fn validate_failure_rule(path: Path<'_>, rule: &Value, spec: &Value, errors: &mut Errors) {
+fn validate_failure_rule(path: Path<'_>, rule: &Value, spec: &Value, containers: &Seen<&str>, errors: &mut Errors) {
     match rule.str("action") {
         "FailIndex" if !spec.has("backoffLimitPerIndex") => {
             errors.invalid(path.child("action"), "FailIndex", "requires the backoffLimitPerIndex to be set");
@@ -62,7 +66,7 @@ fn validate_failure_rule(path: Path<'_>, rule: &Value, spec: &Value, errors: &mu
     }
     let (codes, conditions) = (rule.get("onExitCodes"), rule.list("onPodConditions"));
     if !codes.is_null() {
-        validate_exit_codes(path.child("onExitCodes"), codes, spec, errors);
+        validate_exit_codes(path.child("onExitCodes"), codes, containers, errors);
     }
     validate_conditions(path.child("onPodConditions"), conditions, errors);
     let words = match (codes.is_null(), conditions.is_empty()) {
@@ -73,14 +77,12 @@ fn validate_failure_rule(path: Path<'_>, rule: &Value, spec: &Value, errors: &mu
     errors.push(ErrorType::Invalid, path, None, words);
 }
 
-fn validate_exit_codes(path: Path<'_>, codes: &Value, spec: &Value, errors: &mut Errors) {
+fn validate_exit_codes(path: Path<'_>, codes: &Value, containers: &Seen<&str>, errors: &mut Errors) {
     let operator = codes.str("operator");
     one_of(path.child("operator"), operator, OPERATORS, errors);
     if codes.has("containerName") {
         let name = codes.str("containerName");
-        let pod = spec.at(&["template", "spec"]);
-        let mut containers = pod.list("containers").iter().chain(pod.list("initContainers"));
-        if !containers.any(|container| container.str("name") == name) {
+        if !containers.has(name) {
             let words = "must be one of the container or initContainer names in the pod template";
             errors.invalid(path.child("containerName"), name, words);
         }
@@ -92,12 +94,13 @@ fn validate_exit_codes(path: Path<'_>, codes: &Value, spec: &Value, errors: &mut
     } else if values.len() > EXIT_CODES_MAX {
         errors.too_many(path, values.len(), EXIT_CODES_MAX);
     }
+    let mut seen = Seen::new();
     let numbers = || values.iter().map(|value| value.as_int().unwrap_or(0));
     for (index, code) in numbers().enumerate() {
         if operator == "In" && code == 0 {
             errors.invalid(path.index(index), code, "must not be 0 for the In operator");
         }
-        if numbers().take(index).any(|other| other == code) {
+        if !seen.add(code) {
             errors.duplicate(path.index(index), code);
         }
     }

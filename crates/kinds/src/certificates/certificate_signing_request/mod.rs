@@ -2,6 +2,8 @@
 
 mod validate;
 
+use std::collections::BTreeMap;
+
 use rkube_machinery::field::Errors;
 use rkube_machinery::{Value, time};
 
@@ -139,13 +141,16 @@ fn keep_conditions(csr: &mut Value, old: &Value, kind: &str) {
 fn stamp_conditions(csr: &mut Value, old: &Value, now: i64) {
     let now = time::format_seconds(now);
     let Some(status) = csr.find_mut("status") else { return };
+    let mut before = BTreeMap::new();
+    for old in old.get("status").list("conditions").iter().filter(|old| old.has("lastTransitionTime")) {
+        before.entry((old.str("type"), old.str("status"))).or_insert(old);
+    }
     for condition in status.list_mut("conditions") {
         condition.set_if_absent("lastUpdateTime", now.as_str());
         if condition.has("lastTransitionTime") {
             continue;
         }
-        let known = of_type(old, condition.str("type"))
-            .find(|old| old.str("status") == condition.str("status") && old.has("lastTransitionTime"));
+        let known = before.get(&(condition.str("type"), condition.str("status")));
         let since = known.map_or_else(|| now.as_str().into(), |old| old.get("lastTransitionTime").clone());
         condition.set("lastTransitionTime", since);
     }

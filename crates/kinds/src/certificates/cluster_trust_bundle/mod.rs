@@ -1,5 +1,7 @@
 //! ClusterTrustBundle: certificates that are trusted, of one signer or of none. Objects are stored as `v1beta1`.
 
+use std::collections::BTreeMap;
+
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, names};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -122,16 +124,18 @@ fn validate_certificates(bundle: &Value, errors: &mut Errors) {
         return errors.too_long(path, BUNDLE_MAX_BYTES);
     }
     let before = errors.len();
-    let mut anchors: Vec<(Vec<u8>, Vec<usize>)> = Vec::new();
+    let mut anchors: Vec<Vec<usize>> = Vec::new();
+    let mut known: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     for (index, block) in pem::blocks(text.as_bytes()).enumerate() {
         if let Err(words) = check_anchor(&block) {
             errors.invalid(path, OMITTED, format!("entry {index} {words}"));
             continue;
         }
-        match anchors.iter_mut().find(|(bytes, _)| *bytes == block.bytes) {
-            Some((_, indices)) => indices.push(index),
-            None => anchors.push((block.bytes, vec![index])),
+        let place = *known.entry(block.bytes).or_insert(anchors.len());
+        if place == anchors.len() {
+            anchors.push(Vec::new());
         }
+        anchors[place].push(index);
     }
     if errors.len() > before {
         return;
@@ -139,7 +143,7 @@ fn validate_certificates(bundle: &Value, errors: &mut Errors) {
     if anchors.is_empty() {
         errors.invalid(path, OMITTED, "at least one trust anchor must be provided");
     }
-    for (_, indices) in anchors.iter().filter(|(_, indices)| indices.len() > 1) {
+    for indices in anchors.iter().filter(|indices| indices.len() > 1) {
         let indices: Vec<String> = indices.iter().map(ToString::to_string).collect();
         errors.invalid(path, OMITTED, format!("duplicate trust anchor (indices [{}])", indices.join(" ")));
     }

@@ -2,7 +2,7 @@
 
 use rkube_machinery::{Value, time};
 
-use super::super::pod_spec::checks::is_sidecar;
+use super::super::pod_spec::checks::{Seen, is_sidecar};
 use crate::kind::{Column, RowCondition};
 
 const NONE: &str = "<none>";
@@ -93,14 +93,13 @@ fn readiness_gates(pod: &Value, _now: i64) -> Value {
     if gates.is_empty() {
         return Value::from(NONE);
     }
-    let conditions = pod.get("status").list("conditions");
-    let met = gates.iter().filter(|gate| is_true(conditions, gate.str("conditionType"))).count();
+    // Of each type the first condition counts.
+    let mut seen = Seen::new();
+    let conditions = pod.get("status").list("conditions").iter();
+    let first = conditions.filter(|one| seen.add(one.str("type")));
+    let holding = Seen::of(first.filter(|one| one.str("status") == "True").map(|one| one.str("type")));
+    let met = gates.iter().filter(|gate| holding.has(gate.str("conditionType"))).count();
     format!("{met}/{}", gates.len()).into()
-}
-
-/// Whether the first condition of this type is true.
-fn is_true(conditions: &[Value], kind: &str) -> bool {
-    conditions.iter().find(|one| one.str("type") == kind).is_some_and(|one| one.str("status") == "True")
 }
 
 /// What the containers of a pod come to.
@@ -137,7 +136,8 @@ fn summary(pod: &Value) -> Summary {
     }
     let mut summary = Summary { reason: reason.to_owned(), ready: 0, restarts: 0, last_restart: None };
     let (initializing, sidecars) = look_at_init_containers(pod, &mut summary);
-    if !initializing || is_true(conditions, "Initialized") {
+    let initialized = conditions.iter().find(|one| one.str("type") == "Initialized");
+    if !initializing || initialized.is_some_and(|one| one.str("status") == "True") {
         summary.restarts = sidecars.restarts;
         summary.last_restart = sidecars.last_restart;
         look_at_containers(status, &mut summary);

@@ -1,7 +1,6 @@
 //! Writing a pod's status: what its node and the scheduler say of it.
 
-use std::collections::BTreeMap;
-
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 use rkube_machinery::field::{BadValue, Errors, Path};
@@ -35,14 +34,16 @@ pub(super) fn prepare(pod: &mut Value, old: &Value) {
 /// A condition without a generation keeps that of the old condition of its type; the first of the new with the first
 /// of the old, and so on.
 fn keep_condition_generations(status: &mut Value, old: &Value) {
-    let types: Vec<String> = status.list("conditions").iter().map(|one| one.str("type").to_owned()).collect();
-    for (index, condition) in status.list_mut("conditions").iter_mut().enumerate() {
+    let mut before: BTreeMap<&str, VecDeque<i64>> = BTreeMap::new();
+    for one in old.list("conditions") {
+        before.entry(one.str("type")).or_default().push_back(one.int("observedGeneration"));
+    }
+    for condition in status.list_mut("conditions") {
+        let before = before.get_mut(condition.str("type")).and_then(VecDeque::pop_front);
         if condition.int("observedGeneration") != 0 {
             continue;
         }
-        let rank = types[..index].iter().filter(|kind| **kind == types[index]).count();
-        let before = old.list("conditions").iter().filter(|one| one.str("type") == types[index]).nth(rank);
-        if let Some(generation) = before.map(|one| one.int("observedGeneration")).filter(|number| *number != 0) {
+        if let Some(generation) = before.filter(|number| *number != 0) {
             condition.set("observedGeneration", generation);
         }
     }
@@ -138,17 +139,21 @@ fn validate_transitions(
     if containers.is_some() && all_may_restart(spec) {
         return;
     }
+    let mut alive: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in new.iter().filter(|one| !one.get("state").has("terminated")) {
+        *alive.entry(one.str("name")).or_default() += 1;
+    }
+    let in_spec = by_name(containers.into_iter().flat_map(|list| spec.list(list)));
     for (index, old) in old.iter().enumerate() {
         let ended = old.get("state").get("terminated");
         if ended.is_null() {
             continue;
         }
-        let alive = |one: &&Value| one.str("name") == old.str("name") && !one.get("state").has("terminated");
-        let count = new.iter().filter(alive).count();
+        let count = alive.get(old.str("name")).copied().unwrap_or(0);
         let (count, allowed) = match containers {
             None => (count, false),
-            Some(list) => {
-                let container = spec.list(list).iter().find(|one| one.str("name") == old.str("name"));
+            Some(_) => {
+                let container = in_spec.get(old.str("name"));
                 (count.min(1), container.is_some_and(|one| may_restart(one, spec, ended.int("exitCode"))))
             }
         };
@@ -258,14 +263,16 @@ fn validate_extended_claim(path: Path<'_>, status: &Value, spec: &Value, errors:
 }
 
 fn validate_allocatable(path: Path<'_>, status: &Value, spec: &Value, errors: &mut Errors) {
+    let claims = spec.list("resourceClaims").iter().chain(status.list("resourceClaimStatuses"));
+    let claims = claims.filter(|one| one.has("resourceClaimName"));
+    let claims = Seen::of(claims.map(|one| one.str("resourceClaimName")));
     for (index, entry) in status.list("nodeAllocatableResourceClaimStatuses").iter().enumerate() {
         let path = path.index(index);
         let name = entry.str("resourceClaimName");
         if name.is_empty() {
             errors.required(path.child("resourceClaimName"), "must not be empty");
         }
-        let mut claims = spec.list("resourceClaims").iter().chain(status.list("resourceClaimStatuses"));
-        if !claims.any(|one| one.has("resourceClaimName") && one.str("resourceClaimName") == name) {
+        if !claims.has(name) {
             errors.invalid(path.child("resourceClaimName"), name, "no mapping found in pod reference");
         }
         if entry.list("containers").is_empty() {
@@ -361,9 +368,17 @@ fn validate_allocated(path: Path<'_>, statuses: &[Value], containers: &[Value], 
         let path = path.index(index);
         let path = path.child("allocatedResourcesStatus");
         let container = containers.get(status.str("name")).copied();
+        let claims = || container.into_iter().flat_map(|container| container.get("resources").list("claims"));
+        let claims = if status.list("allocatedResourcesStatus").is_empty() {
+            Seen::new()
+        } else {
+            Seen::of(claims().map(|one| (one.str("name"), one.str("request"))))
+        };
         for (index, resource) in status.list("allocatedResourcesStatus").iter().enumerate() {
             let path = path.index(index);
-            if let Some(words) = container.and_then(|container| unknown_resource(container, resource.str("name"))) {
+            if let Some(words) =
+                container.and_then(|container| unknown_resource(container, &claims, resource.str("name")))
+            {
                 errors.invalid(path.child("name"), resource.str("name"), words);
             }
             let devices = path.child("resources");
@@ -381,16 +396,14 @@ fn by_name<'a>(items: impl IntoIterator<Item = &'a Value>) -> BTreeMap<&'a str, 
     found
 }
 
-fn unknown_resource(container: &Value, name: &str) -> Option<&'static str> {
-    let resources = container.get("resources");
+fn unknown_resource(container: &Value, claims: &Seen<(&str, &str)>, name: &str) -> Option<&'static str> {
     let Some(claim) = name.strip_prefix("claim:") else {
-        let known = resources.map("requests").contains(name);
+        let known = container.get("resources").map("requests").contains(name);
         return (!known).then_some("must match one of the container's resource requests");
     };
-    let known = resources.list("claims").iter().any(|one| match one.str("request") {
-        "" => one.str("name") == claim,
-        request => claim.split_once('/') == Some((one.str("name"), request)),
-    });
+    // No request's name is empty.
+    let of_request = claim.split_once('/').filter(|(_, request)| !request.is_empty());
+    let known = claims.has((claim, "")) || of_request.is_some_and(|one| claims.has(one));
     let words = "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or \
                  'claim:<claimName>' if request is empty";
     (!known).then_some(words)

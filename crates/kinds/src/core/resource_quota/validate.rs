@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 
+use crate::core::pod_spec::checks::Seen;
 use crate::core::pod_spec::go_form::go_json;
 use crate::core::pod_spec::resources;
 use crate::fields::texts;
@@ -66,8 +67,10 @@ pub(super) fn status(quota: &Value, errors: &mut Errors) {
 
 /// Scopes stay what they are, in any order.
 pub(super) fn scopes_stay(spec: &Value, old: &Value, errors: &mut Errors) {
-    let covers =
-        |one: &Value, other: &Value| texts(one, "scopes").all(|scope| texts(other, "scopes").any(|o| o == scope));
+    let covers = |one: &Value, other: &Value| {
+        let other = Seen::of(texts(other, "scopes"));
+        texts(one, "scopes").all(|scope| other.has(scope))
+    };
     if !covers(spec, old) || !covers(old, spec) {
         errors.invalid(SPEC.child("scopes"), spec.get("scopes"), "field is immutable");
     }

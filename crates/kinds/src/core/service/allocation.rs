@@ -109,7 +109,8 @@ pub fn begin_update(service: &mut Value, old: &Value, families: &[Family]) -> Re
     }
     if has_node_ports(spec) {
         plan.ports = want_changed_ports(spec, old)?;
-        plan.release.ports.extend(node_ports(old).filter(|port| !node_ports(spec).any(|kept| kept == *port)));
+        let kept = Seen::of(node_ports(spec));
+        plan.release.ports.extend(node_ports(old).filter(|port| !kept.has(*port)));
     }
     match (needs_health_check(old), needs_health_check(spec)) {
         (false, true) => plan.ports.push(want_health_check_port(spec)),

@@ -100,6 +100,7 @@ fn validate_addresses(spec: &Value, old: Option<&Value>, errors: &mut Errors) ->
     let path = SPEC.child("clusterIPs");
     let list = spec.get("clusterIPs");
     let mut valid = true;
+    let old = Seen::of(old.into_iter().flat_map(|old| texts(old, "clusterIPs")));
     for (index, ip) in texts(spec, "clusterIPs").enumerate() {
         if index == 0 && ip == HEADLESS {
             if list.items().len() > 1 {
@@ -108,7 +109,7 @@ fn validate_addresses(spec: &Value, old: Option<&Value>, errors: &mut Errors) ->
             }
             continue;
         }
-        if old.is_some_and(|old| texts(old, "clusterIPs").any(|old| old == ip)) {
+        if old.has(ip) {
             continue;
         }
         let before = errors.len();

@@ -16,6 +16,7 @@ use rkube_machinery::names::address;
 use rkube_machinery::{Value, object};
 
 use crate::columns::{AGE, NAME};
+use crate::core::pod_spec::checks::Seen;
 use crate::fields::{carry, texts};
 use crate::kind::{Column, Kind, NameRule, Part, Rules, Selectable, Subresource};
 
@@ -208,10 +209,11 @@ fn drop_what_the_old_type_needed(spec: &mut Value, old: &Value) {
         remove_where_same(spec, old, "ipFamilyPolicy");
     }
     let needs_ports = |kind: &str| kind == "NodePort" || kind == "LoadBalancer";
-    if needs_ports(old_kind)
-        && !needs_ports(&kind)
-        && node_ports(spec).all(|port| node_ports(old).any(|old| old == port))
-    {
+    let had_ports = || {
+        let old = Seen::of(node_ports(old));
+        node_ports(spec).all(|port| old.has(port))
+    };
+    if needs_ports(old_kind) && !needs_ports(&kind) && had_ports() {
         for port in spec.list_mut("ports") {
             port.remove("nodePort");
         }

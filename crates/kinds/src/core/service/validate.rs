@@ -218,10 +218,11 @@ fn validate_affinity(spec: &Value, errors: &mut Errors) {
 
 fn validate_external_ips(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let path = SPEC.child("externalIPs");
+    let old = Seen::of(old.into_iter().flat_map(|old| texts(old, "externalIPs")));
     for (index, ip) in texts(spec, "externalIPs").enumerate() {
         let path = path.index(index);
         let before = errors.len();
-        let known = old.is_some_and(|old| texts(old, "externalIPs").any(|old| old == ip));
+        let known = old.has(ip);
         let address = if known { address::parse_sloppy(ip) } else { address::ip_for_legacy_field(path, ip, errors) };
         match address {
             Some(address) if errors.len() == before => validate_not_special(path, ip, address, errors),
@@ -290,9 +291,10 @@ fn validate_source_ranges(service: &Value, old: Option<&Value>, errors: &mut Err
         if !balanced {
             errors.forbidden(path, ONLY_LOAD_BALANCER);
         }
+        let old = old.into_iter().flat_map(|old| texts(old.get("spec"), "loadBalancerSourceRanges"));
+        let known = Seen::of(old.map(str::trim));
         for (index, range) in texts(spec, "loadBalancerSourceRanges").map(str::trim).enumerate() {
-            let mut known = old.iter().flat_map(|old| texts(old.get("spec"), "loadBalancerSourceRanges"));
-            if !known.any(|old| old.trim() == range) {
+            if !known.has(range) {
                 address::cidr_for_legacy_field(path.index(index), range, errors);
             }
         }

@@ -5,7 +5,7 @@ use rkube_machinery::names::address::{self, Subnet};
 use rkube_machinery::{Value, names};
 
 use super::{DIRECTIONS, SPEC};
-use crate::core::pod_spec::checks::each;
+use crate::core::pod_spec::checks::{Seen, each};
 use crate::fields::texts;
 use crate::meta;
 
@@ -16,7 +16,9 @@ pub fn spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
         meta::validate_label_selector(Path::ROOT, old.get("podSelector"), false, &mut errors);
         !errors.is_empty()
     });
-    let context = Context { old, lenient };
+    let subnets = |block| std::iter::once(Value::str(block, "cidr")).chain(texts(block, "except"));
+    let known = Seen::of(old.into_iter().flat_map(blocks).flat_map(subnets));
+    let context = Context { known, lenient };
     meta::validate_label_selector(SPEC.child("podSelector"), spec.get("podSelector"), lenient, errors);
     for (direction, side) in DIRECTIONS {
         let path = SPEC.child(direction);
@@ -38,7 +40,8 @@ pub fn spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
 
 /// What the object was before.
 struct Context<'a> {
-    old: Option<&'a Value>,
+    /// Its subnets.
+    known: Seen<&'a str>,
     lenient: bool,
 }
 
@@ -90,10 +93,11 @@ impl Context<'_> {
 
     /// The subnet, where one can be made out.
     fn cidr(&self, path: Path<'_>, cidr: &str, errors: &mut Errors) -> Option<Subnet> {
-        let known = self.old.is_some_and(|old| {
-            blocks(old).any(|block| block.str("cidr") == cidr || texts(block, "except").any(|except| except == cidr))
-        });
-        if known { Subnet::parse_sloppy(cidr) } else { address::cidr_for_legacy_field(path, cidr, errors) }
+        if self.known.has(cidr) {
+            Subnet::parse_sloppy(cidr)
+        } else {
+            address::cidr_for_legacy_field(path, cidr, errors)
+        }
     }
 }
 

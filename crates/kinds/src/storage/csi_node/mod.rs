@@ -1,5 +1,7 @@
 //! CSINode: which storage drivers a node has, and what they call the node.
 
+use std::collections::BTreeMap;
+
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 
@@ -47,9 +49,12 @@ impl Rules for CsiNodeRules {
     fn validate_update(&self, _part: Part, node: &Value, old: &Value, errors: &mut Errors) {
         meta::validate_again(node, false, NameRule::Subdomain, errors);
         self.validate_create(node, errors);
-        let drivers = node.get("spec").list("drivers");
+        let mut drivers: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for driver in node.get("spec").list("drivers") {
+            drivers.entry(driver.str("name")).or_default().push(driver);
+        }
         for before in old.get("spec").list("drivers") {
-            for driver in drivers.iter().filter(|driver| driver.str("name") == before.str("name")) {
+            for driver in drivers.get(before.str("name")).into_iter().flatten() {
                 validate_stays(driver, before, errors);
             }
         }
