@@ -28,6 +28,8 @@ mod resources;
 mod road;
 pub mod serve;
 mod server;
+#[cfg(test)]
+mod test_server;
 mod version;
 mod warnings;
 

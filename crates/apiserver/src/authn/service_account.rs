@@ -7,16 +7,20 @@ use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
 };
 use rkube_machinery::host::Entropy;
-use rkube_machinery::{Text, Value, json, object};
+use rkube_machinery::{Text, Value, json, object, time};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::{CREDENTIAL_ID, authenticated};
+use crate::cache;
 use crate::registry::uuid;
 use crate::request::{User, UserRef};
 use crate::resources::Resources;
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// Clocks may differ by this much, and so long after an object's deletion its tokens still hold.
+const LEEWAY_SECONDS: i64 = 60;
 
 /// The cluster's key for tokens.
 pub struct Signer {
@@ -111,7 +115,7 @@ impl Signer {
         if matched.is_empty() {
             return Err(format!("invalid bearer token, token audiences are not any of {audiences:?}"));
         }
-        let user = user_of(&claims, resources)?;
+        let user = user_of(&claims, now, resources)?;
         Ok((user, matched))
     }
 }
@@ -120,17 +124,20 @@ fn check_times(claims: &Value, now: i64) -> Result<(), String> {
     if claims.str("iss") != ISSUER {
         return Err("the token's issuer is not us".to_owned());
     }
-    if now >= claims.int("exp") {
+    if now + LEEWAY_SECONDS < claims.int("nbf") {
+        return Err("service account token is not valid yet".to_owned());
+    }
+    if now - LEEWAY_SECONDS > claims.int("exp") {
         return Err("service account token has expired".to_owned());
     }
-    if now < claims.int("nbf") {
-        return Err("service account token is not valid yet".to_owned());
+    if now + LEEWAY_SECONDS < claims.int("iat") {
+        return Err("service account token is issued in the future".to_owned());
     }
     Ok(())
 }
 
-/// The account's user, if the account and all that the token is bound to are there.
-fn user_of(claims: &Value, resources: &Resources) -> Result<UserRef, String> {
+/// The account's user, if the account and all that the token is bound to are there, and not deleted for long.
+fn user_of(claims: &Value, now: i64, resources: &Resources) -> Result<UserRef, String> {
     let about = claims.get("kubernetes.io");
     let namespace = about.str("namespace");
     let account = about.get("serviceaccount");
@@ -138,19 +145,30 @@ fn user_of(claims: &Value, resources: &Resources) -> Result<UserRef, String> {
         let cache = resources.find("", "v1", resource)?.cache.as_ref()?;
         cache.find(namespace, name).map(|entry| entry.object)
     };
-    let same = |resource: &str, namespace: &str, reference: &Value| {
-        find(resource, namespace, reference.str("name")).is_some_and(|found| found.uid == reference.str("uid"))
-    };
-    if !same("serviceaccounts", namespace, account) {
-        return Err("service account does not exist".to_owned());
+    let name = account.str("name");
+    let found =
+        find("serviceaccounts", namespace, name).ok_or_else(|| format!("serviceaccounts \"{name}\" not found"))?;
+    if found.uid != account.str("uid") {
+        return Err(format!("service account UID ({}) does not match claim ({})", found.uid, account.str("uid")));
+    }
+    if is_over(&found, now) {
+        return Err(format!("service account {namespace}/{name} has been deleted"));
     }
     for (kind, resource, namespace) in
-        [("pod", "pods", namespace), ("secret", "secrets", namespace), ("node", "nodes", "")]
+        [("secret", "secrets", namespace), ("pod", "pods", namespace), ("node", "nodes", "")]
     {
         // With a pod, its node is only said: the token ends with the pod.
-        let is_bound = about.has(kind) && !(kind == "node" && about.has("pod"));
-        if is_bound && !same(resource, namespace, about.get(kind)) {
-            return Err(format!("service account token has been invalidated: its {kind} is gone"));
+        if !about.has(kind) || (kind == "node" && about.has("pod")) {
+            continue;
+        }
+        let invalidated = || "service account token has been invalidated".to_owned();
+        let (name, uid) = (about.get(kind).str("name"), about.get(kind).str("uid"));
+        let found = find(resource, namespace, name).ok_or_else(invalidated)?;
+        if found.uid != uid {
+            return Err(format!("{kind} UID ({}) does not match service account {kind} ref claim ({uid})", found.uid));
+        }
+        if is_over(&found, now) {
+            return Err(invalidated());
         }
     }
     let mut extra: Vec<(Text, Vec<Text>)> =
@@ -166,6 +184,73 @@ fn user_of(claims: &Value, resources: &Resources) -> Result<UserRef, String> {
     Ok(authenticated(User { name: name.into(), uid: account.str("uid").into(), groups, extra }))
 }
 
+/// Whether an object that is terminating backs tokens no more.
+fn is_over(object: &cache::Object, now: i64) -> bool {
+    let deleted = || time::parse(object.tree().at(&["metadata", "deletionTimestamp"]).as_str());
+    object.deleting && deleted().map_or(true, |(seconds, _)| seconds < now - LEEWAY_SECONDS)
+}
+
 fn encode(value: &Value) -> String {
     URL_SAFE_NO_PAD.encode(json::to_string(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+    use crate::bootstrap::ask;
+    use crate::server::ApiServer;
+    use crate::test_server::server;
+
+    async fn send(server: &ApiServer, method: Method, path: &str, body: &str) -> Value {
+        let (code, body) = ask(server, method, path, "application/json", body.to_owned().into()).await.unwrap();
+        assert!(code.is_success(), "{body:?}");
+        json::parse(&body).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_terminating_backs_tokens_for_a_minute() {
+        let server = server().await;
+        let pod = r#", "spec": {"containers": [{"name": "a", "image": "a"}], "nodeName": "a"}"#;
+        let table = [
+            ("serviceaccount", "namespaces/default/serviceaccounts", "", "service account default/a has been deleted"),
+            ("secret", "namespaces/default/secrets", "", "service account token has been invalidated"),
+            ("pod", "namespaces/default/pods", pod, "service account token has been invalidated"),
+            ("node", "nodes", "", "service account token has been invalidated"),
+        ];
+        let mut claims = object! { "kubernetes.io": object! { "namespace": "default" } };
+        // The account is terminated last, since pods need it.
+        for (kind, path, rest, words) in table.into_iter().cycle().skip(1).take(table.len()) {
+            for (kind, path, rest, _) in table.iter().filter(|row| row.0 == "serviceaccount" || row.0 == kind) {
+                let path = format!("/api/v1/{path}");
+                if claims.get("kubernetes.io").has(kind) {
+                    continue;
+                }
+                let body = format!(r#"{{"metadata": {{"name": "a", "finalizers": ["a.example/a"]}}{rest}}}"#);
+                let body = body.replace(r#""spec": {"#, r#""spec": {"serviceAccountName": "a", "#);
+                let made = send(&server, Method::POST, &path, &body).await;
+                let reference = object! { "name": "a", "uid": made.at(&["metadata", "uid"]).as_str() };
+                claims.object_mut("kubernetes.io").set(kind, reference);
+            }
+            let now = server.clock.now_seconds();
+            let says = |now: i64| user_of(&claims, now, &server.resources).map(|user| user.name.to_string());
+            let name = "system:serviceaccount:default:a".to_owned();
+            assert_eq!(says(now + 1_000_000), Ok(name.clone()), "{kind}");
+            send(&server, Method::DELETE, &format!("/api/v1/{path}/a"), r#"{"gracePeriodSeconds": 30}"#).await;
+            let deleted = if rest.is_empty() { now } else { now + 30 };
+            assert_eq!(says(deleted + LEEWAY_SECONDS), Ok(name), "{kind}");
+            assert_eq!(says(deleted + LEEWAY_SECONDS + 1), Err(words.to_owned()), "{kind}");
+            claims.object_mut("kubernetes.io").remove(kind);
+        }
+    }
+
+    #[test]
+    fn times_have_leeway() {
+        let claims = object! { "iss": ISSUER, "iat": 1000, "nbf": 1000, "exp": 2000 };
+        let says = |now: i64| check_times(&claims, now).err().unwrap_or_default();
+        assert_eq!([says(940), says(2060)], ["", ""]);
+        assert_eq!(says(939), "service account token is not valid yet");
+        assert_eq!(says(2061), "service account token has expired");
+    }
 }

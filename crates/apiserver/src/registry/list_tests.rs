@@ -1,53 +1,15 @@
 //! Lists of a past revision, on a whole server whose clock is told what time it is.
 
-use std::sync::atomic::{AtomicI64, Ordering};
-
 use bytes::Bytes;
 use http::{Method, StatusCode};
-use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::{Value, json, object};
 
 use super::*;
 use crate::bootstrap::ask;
-use crate::server::{ApiServer, Config};
+use crate::server::ApiServer;
+use crate::test_server::server;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-
-struct Hands(AtomicI64);
-
-impl Clock for Hands {
-    fn now_micros(&self) -> i64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-struct Counter(AtomicI64);
-
-impl Entropy for Counter {
-    fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill(self.0.fetch_add(1, Ordering::Relaxed) as u8);
-    }
-}
-
-async fn server() -> Arc<ApiServer> {
-    let config = Config {
-        store: Arc::new(rkube_store::Memory::new()),
-        store_is_shared: false,
-        clock: Arc::new(Hands(AtomicI64::new(0))),
-        entropy: Arc::new(Counter(AtomicI64::new(0))),
-        kinds: rkube_kinds::ALL.to_vec(),
-        features: crate::features::Features::default(),
-        tokens: crate::authn::Tokens::default(),
-        service_account_key: String::new(),
-        service_ranges: vec![rkube_machinery::names::address::Subnet::parse_sloppy("10.96.0.0/12").unwrap()],
-        node_ports: 30000..=32767,
-        advertise: ([127, 0, 0, 1].into(), 6443),
-        host_name: "host".to_owned(),
-        in_flight_max: crate::limits::InFlightMax::default(),
-        components: Vec::new(),
-    };
-    ApiServer::start(config).await.unwrap()
-}
 
 async fn get(server: &ApiServer, query: &str) -> (StatusCode, Value) {
     let (code, body) = ask(server, Method::GET, &format!("{MAPS}?{query}"), "", Bytes::new()).await.unwrap();
