@@ -4,6 +4,7 @@
 //! Bytes are bounded for everybody: a body that finds no room waits for its turn, first come first served, and is turned
 //! away after [`ROOM_TIMEOUT`]. Small bodies have room of their own, so that large ones never hold them up.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -70,7 +71,7 @@ impl Limits {
     }
 
     /// A place among the requests in flight, for as long as it is held; none where all are taken.
-    pub fn enter(&self, mutating: bool) -> Option<Slot<'_>> {
+    pub fn enter(&self, mutating: bool) -> Option<Slot> {
         if mutating { self.mutating.take() } else { self.reading.take() }
     }
 
@@ -104,27 +105,27 @@ pub fn too_large() -> Status {
 
 /// So many places, counted without a lock.
 struct Slots {
-    taken: AtomicUsize,
+    taken: Arc<AtomicUsize>,
     max: usize,
 }
 
-/// A place that is given back when this is dropped.
-pub struct Slot<'a>(&'a AtomicUsize);
+/// A place that is given back when this is dropped. It goes with the answer until that is sent.
+pub struct Slot(Arc<AtomicUsize>);
 
 impl Slots {
     fn new(max: usize) -> Slots {
-        Slots { taken: AtomicUsize::new(0), max: if max == 0 { usize::MAX } else { max } }
+        Slots { taken: Arc::default(), max: if max == 0 { usize::MAX } else { max } }
     }
 
-    fn take(&self) -> Option<Slot<'_>> {
+    fn take(&self) -> Option<Slot> {
         let before = self.taken.fetch_add(1, Ordering::Relaxed);
         // Dropped where there was none: that gives back what was just added.
-        let slot = Slot(&self.taken);
+        let slot = Slot(self.taken.clone());
         (before < self.max).then_some(slot)
     }
 }
 
-impl Drop for Slot<'_> {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -15,7 +15,7 @@ use crate::content::{
     Accept, Answer, Body, IsStatus, Misfit, Subject, Transform, accept, accept_status, compress, discovery_accept,
     drain, misfit, raw_answer, raw_status_answer, read_body, status_answer, value_answer,
 };
-use crate::limits::{HEAVY_BYTES, RETRY_AFTER_SECONDS};
+use crate::limits::{HEAVY_BYTES, RETRY_AFTER_SECONDS, Slot};
 use crate::metrics::Key;
 use crate::registry::{Call, change::part_of, internal_group, internal_package};
 use crate::request::{Options, RequestInfo, Target, UserRef};
@@ -38,13 +38,17 @@ impl ApiServer {
         let mutating = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let in_flight = self.metrics.in_flight(mutating);
         let mut body = std::pin::pin!(body);
-        let answering = AssertUnwindSafe(self.answer(&parts, body.as_mut(), &info, options, connection)).catch_unwind();
-        let answer = answering.await.unwrap_or_else(|_| {
+        let mut slot = None;
+        let answering = self.answer(&parts, body.as_mut(), &info, options, connection, &mut slot);
+        let answer = AssertUnwindSafe(answering).catch_unwind().await.unwrap_or_else(|_| {
             tracing::error!(path = info.path, verb = %info.verb, "a request made the server panic");
             let message = "This request caused apiserver to panic. Look in the logs for details.";
             Err(Status::internal(message))
         });
         drop(in_flight);
+        if answer.is_err() && mutating {
+            slot = None;
+        }
         let is_read = !mutating || drain(body).await;
         if let Err(status) = &answer
             && status.code >= 500
@@ -70,6 +74,9 @@ impl ApiServer {
             // Clients must not send the next request behind a body that nobody reads.
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        if let Some(slot) = slot {
+            answer.body_mut().hold(slot);
+        }
         self.count(&info, answer.status(), started);
         answer
     }
@@ -81,6 +88,7 @@ impl ApiServer {
         info: &RequestInfo,
         options: Options,
         connection: Option<&UserRef>,
+        slot: &mut Option<Slot>,
     ) -> Result<Answer, Status>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -92,7 +100,7 @@ impl ApiServer {
         let user = authn::authenticate(self, connection, &parts.headers)?;
         serve::note_authenticated(parts, &user);
         authn::refuse_impersonation(&parts.headers)?;
-        let slot = if is_long_running(info) { None } else { self.limits.enter(!is_reading(info)) };
+        *slot = if is_long_running(info) { None } else { self.limits.enter(!is_reading(info)) };
         if slot.is_none() && !is_long_running(info) && !authz::is_master(&user) {
             return Ok(too_many());
         }

@@ -8,6 +8,12 @@ use bytes::Bytes;
 use futures::Stream;
 use http_body::{Frame, SizeHint};
 
+use crate::limits::Slot;
+
+/// Of a larger answer a connection gets no more than this at a time, so that the next part waits for its turn to be sent.
+/// A smaller one is gone from here as soon as it is asked for.
+const PART_BYTES: usize = 64 * 1024;
+
 pub enum Body {
     Empty,
     Whole(Bytes),
@@ -15,11 +21,26 @@ pub enum Body {
     /// others on this thread may go first.
     Chunks(Box<dyn Iterator<Item = Bytes> + Send>),
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    /// A large one, and the place of its request among those in flight.
+    Held(Box<(Body, Slot)>),
 }
 
 impl Body {
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
         Body::Stream(Box::pin(stream))
+    }
+
+    /// Keeps the request's place until the client has taken all but the last parts. What is sent at once needs none.
+    pub fn hold(&mut self, slot: Slot) {
+        let is_large = match self {
+            Body::Empty | Body::Stream(_) | Body::Held(_) => false,
+            Body::Whole(bytes) => bytes.len() > PART_BYTES,
+            Body::Chunks(_) => true,
+        };
+        if is_large {
+            let body = std::mem::replace(self, Body::Empty);
+            *self = Body::Held(Box::new((body, slot)));
+        }
     }
 }
 
@@ -43,7 +64,7 @@ impl http_body::Body for Body {
         let this = self.get_mut();
         let chunk = match this {
             Body::Empty => None,
-            Body::Whole(bytes) => Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()),
+            Body::Whole(bytes) => Some(bytes.split_to(bytes.len().min(PART_BYTES))).filter(|part| !part.is_empty()),
             Body::Chunks(chunks) => match chunks.next() {
                 Some(chunk) if chunk.is_empty() => {
                     context.waker().wake_by_ref();
@@ -55,6 +76,13 @@ impl http_body::Body for Body {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(chunk) => chunk,
             },
+            Body::Held(held) => {
+                let polled = Pin::new(&mut held.0).poll_frame(context);
+                if held.0.is_end_stream() {
+                    *this = Body::Empty;
+                }
+                return polled;
+            }
         };
         if chunk.is_none() {
             *this = Body::Empty;
@@ -67,6 +95,7 @@ impl http_body::Body for Body {
             Body::Empty => true,
             Body::Whole(bytes) => bytes.is_empty(),
             Body::Chunks(_) | Body::Stream(_) => false,
+            Body::Held(held) => held.0.is_end_stream(),
         }
     }
 
@@ -75,6 +104,47 @@ impl http_body::Body for Body {
             Body::Empty => SizeHint::with_exact(0),
             Body::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Body::Chunks(_) | Body::Stream(_) => SizeHint::default(),
+            Body::Held(held) => held.0.size_hint(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body::Body as _;
+
+    use super::*;
+    use crate::limits::{InFlightMax, Limits};
+
+    #[test]
+    fn a_large_answer_keeps_its_place() {
+        let limits = Limits::new(InFlightMax { reading: 1, mutating: 1 });
+        let next = |body: &mut Body| {
+            let mut context = Context::from_waker(std::task::Waker::noop());
+            match Pin::new(body).poll_frame(&mut context) {
+                Poll::Ready(frame) => frame.map(|frame| frame.unwrap().into_data().unwrap().len()),
+                Poll::Pending => panic!("there is more"),
+            }
+        };
+        let parts = || Body::Chunks(Box::new([Bytes::from_static(b"a"), Bytes::from_static(b"b")].into_iter()));
+        let large = vec![b'a'; PART_BYTES + 1];
+        let table = [(Body::from(large), vec![PART_BYTES, 1]), (parts(), vec![1, 1])];
+        for (mut body, lengths) in table {
+            body.hold(limits.enter(false).unwrap());
+            for length in lengths {
+                assert!(limits.enter(false).is_none());
+                assert_eq!(next(&mut body), Some(length));
+            }
+            assert_eq!(next(&mut body), None);
+            assert!(limits.enter(false).is_some() && body.is_end_stream());
+        }
+        let mut body = Body::from(vec![b'a'; PART_BYTES]);
+        body.hold(limits.enter(false).unwrap());
+        assert!(limits.enter(false).is_some(), "a small one goes at once");
+        assert_eq!((next(&mut body), body.is_end_stream()), (Some(PART_BYTES), true));
+        let mut body = parts();
+        body.hold(limits.enter(false).unwrap());
+        drop(body);
+        assert!(limits.enter(false).is_some(), "a client that left holds nothing");
     }
 }

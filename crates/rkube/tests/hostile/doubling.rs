@@ -121,6 +121,7 @@ fn nothing_grows_with_the_square_of_what_is_sent() {
         if let Some((path, _)) = paths.get(&kind).filter(|_| wanted(&kind.1)) {
             let before = probe.used();
             grow_example(&mut probe, &kind.1, path, &document);
+            grow_status(&mut probe, &kind.1, path, &document);
             eprintln!("{} {}: {:.1} s", kind.0, kind.1, (probe.used() - before).as_secs_f64());
         }
     }
@@ -166,6 +167,41 @@ fn grow_example(probe: &mut Probe, kind: &str, path: &str, document: &str) {
         let is_inner = |place: &&String| !places.iter().any(|other| other.starts_with(&format!("{place}/")));
         let all: Vec<&String> = places.iter().filter(is_inner).collect();
         grow_places(probe, &format!("{kind} everything {word}"), path, &example, &all, distinct);
+    }
+}
+
+/// The example's status with every list and map of it grown, written on a small one and on one that is as large.
+fn grow_status(probe: &mut Probe, kind: &str, path: &str, document: &str) {
+    let (answer, _) = probe.send("POST", path, YAML, document.as_bytes());
+    let name = answer.json()["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let named = format!("{path}/{name}");
+    let status = format!("{named}/status");
+    let (answer, _) =
+        probe.send("PUT", &format!("{status}?dryRun=All&fieldValidation=Ignore"), YAML, document.as_bytes());
+    if answer.status == 200 {
+        let mut example = answer.json();
+        let metadata = example["metadata"].as_object_mut().unwrap();
+        for field in ["resourceVersion", "managedFields"] {
+            metadata.remove(field);
+        }
+        let mut places = Vec::new();
+        find_places(&example["status"], &mut "/status".to_owned(), &mut places);
+        for (place, distinct) in places.iter().flat_map(|place| [(place, false), (place, true)]) {
+            let what = format!("{kind} {place} {}", if distinct { "different" } else { "same" });
+            probe.compare(&what, &mut |probe, count| {
+                let body = grown(&example, place, count, distinct).to_string().into_bytes();
+                let small = probe.send("PUT", &format!("{status}?dryRun=All"), JSON, &body).1;
+                if probe.send("PUT", &status, JSON, &body).0.status != 200 {
+                    return vec![("status", small), ("status on large", Duration::ZERO)];
+                }
+                let large = probe.send("PUT", &format!("{status}?dryRun=All"), JSON, &body).1;
+                probe.send("PUT", &status, JSON, example.to_string().as_bytes());
+                vec![("status", small), ("status on large", large)]
+            });
+        }
+    }
+    if !name.is_empty() {
+        probe.send("DELETE", &format!("{named}?gracePeriodSeconds=0"), JSON, b"");
     }
 }
 

@@ -150,4 +150,23 @@ fn more_requests_than_may_be_in_flight() {
     });
     assert_eq!(ask(0).status, 200);
     is_well(&rkube);
+
+    // A large answer that nobody reads keeps its place, until its client is gone.
+    let text = "x".repeat(900_000);
+    for number in 0..30 {
+        let map = format!(r#"{{"metadata":{{"name":"large-{number}"}},"data":{{"a":"{text}"}}}}"#);
+        assert_eq!(client.request("POST", MAPS, &[], map.as_bytes()).unwrap().status, 201);
+    }
+    let mut slow = client.connect().unwrap();
+    slow.write(&crate::client::request("GET", MAPS, &[], b"")).unwrap();
+    let ask_until = |status: u16| {
+        eventually("who is answered", || match ask(0).status {
+            found if found == status => Ok(()),
+            other => Err(other.to_string()),
+        });
+    };
+    ask_until(429);
+    assert_eq!(ask(0).status, 429, "it stays so");
+    drop(slow);
+    ask_until(200);
 }
