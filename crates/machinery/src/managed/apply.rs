@@ -194,14 +194,16 @@ impl<S: SchemaView> Scene<'_, S> {
         entries: &[Entry],
         last_version: &str,
     ) -> Option<Value> {
-        let mut owned: Vec<(&str, FieldSet)> = vec![(last_version, FieldSet::new())];
+        let mut owned: Vec<(&str, Vec<FieldSet>)> = vec![(last_version, Vec::new())];
         for entry in entries {
             let version = if self.convert.is_none() { last_version } else { &entry.api_version };
             match owned.iter_mut().find(|(other, _)| *other == version) {
-                Some((_, set)) => set.extend(entry.fields.clone()),
-                None => owned.push((version, entry.fields.clone())),
+                Some((_, sets)) => sets.push(entry.fields.clone()),
+                None => owned.push((version, vec![entry.fields.clone()])),
             }
         }
+        let owned: Vec<(&str, FieldSet)> =
+            owned.into_iter().map(|(version, sets)| (version, entries::union(sets))).collect();
         let mut pruned = without_unowned(whole, &pruned, &owned[0].1, schema);
         for (version, owned) in &owned[1..] {
             let converted = (self.in_version(whole, version), self.in_version(&pruned, version));

@@ -247,7 +247,7 @@ fn sort(entries: &mut [Entry]) {
 }
 
 /// All sets in one, the small ones first: one by one, each would be walked again for all that follow.
-fn union(mut sets: Vec<FieldSet>) -> FieldSet {
+pub(super) fn union(mut sets: Vec<FieldSet>) -> FieldSet {
     while sets.len() > 1 {
         let mut pairs = sets.into_iter();
         let mut merged = Vec::new();

@@ -1,5 +1,6 @@
 //! How a change of the object changes who owns its fields.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::compare::Comparison;
@@ -130,10 +131,14 @@ impl<S: SchemaView> Scene<'_, S> {
 
     /// Brings the entries in line with what the schema takes as a whole, and drops versions that are gone.
     pub(super) fn reconcile(&self, live: &Value, entries: &mut Vec<Entry>) {
+        // Thousands of entries may be of one version, and converting takes long.
+        let mut others: HashMap<Text, Option<S>> = HashMap::new();
         entries.retain_mut(|entry| {
             let schema = match self.is_current(&entry.api_version) {
                 true => Some(self.schema),
-                false => self.in_version(live, &entry.api_version).map(|(_, schema)| schema),
+                false => *others
+                    .entry(entry.api_version.clone())
+                    .or_insert_with(|| self.in_version(live, &entry.api_version).map(|(_, schema)| schema)),
             };
             if schema.is_some_and(|schema| collapse_atomic(&mut entry.fields, schema)) {
                 entry.written = None;

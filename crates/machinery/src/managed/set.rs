@@ -189,10 +189,9 @@ impl FieldSet {
     /// The paths that are in both.
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
         let mut both = FieldSet::new();
-        let mut right = other.nodes.iter().peekable();
+        let mut right = &other.nodes[..];
         for node in &self.nodes {
-            while right.next_if(|other| other.element < node.element).is_some() {}
-            if let Some(other) = right.next_if(|other| other.element == node.element) {
+            if let Some(other) = advance(&mut right, &node.element) {
                 let below = node.below.intersection(&other.below);
                 both.push(node.element.clone(), node.member && other.member, below);
             }
@@ -207,15 +206,33 @@ impl FieldSet {
             return false;
         }
         let mut changed = false;
-        let mut right = other.nodes.iter().peekable();
+        let mut right = &other.nodes[..];
         self.nodes.retain_mut(|node| {
-            while right.next_if(|other| other.element < node.element).is_some() {}
-            let Some(other) = right.next_if(|other| other.element == node.element) else { return true };
+            let Some(other) = advance(&mut right, &node.element) else { return true };
             changed |= change(node, other);
             node.member || !node.below.is_empty()
         });
         changed
     }
+}
+
+/// Goes on to the node of this element, if there is one. Takes ever larger steps: one of a few elements finds its way
+/// through many, thousands of times where an object has thousands of owners.
+fn advance<'a>(nodes: &mut &'a [Node], element: &PathElement) -> Option<&'a Node> {
+    let is_before = |node: &Node| node.element < *element;
+    if nodes.first().is_some_and(is_before) {
+        let mut step = 2;
+        while nodes.get(step - 1).is_some_and(is_before) {
+            step *= 2;
+        }
+        let (start, end) = (step / 2, step.min(nodes.len()));
+        *nodes = &nodes[start + nodes[start..end].partition_point(is_before)..];
+    }
+    let (first, rest) = nodes.split_first()?;
+    (first.element == *element).then(|| {
+        *nodes = rest;
+        first
+    })
 }
 
 /// The form in objects.

@@ -407,6 +407,55 @@ fn sets_do_arithmetic() {
     assert_eq!(text(&mixed), r#"{"f:z":{},"k:{\"p\":9}":{},"k:{\"p\":10}":{},"v:9":{},"v:10":{},"i:1":{}}"#);
 }
 
+/// Work that grew with the owners times the change would take minutes.
+#[test]
+fn many_owners_of_a_large_object() {
+    const COUNT: usize = 10_000;
+    let data = |count: usize, value: &str| {
+        let data: Vec<String> = (0..count).map(|number| format!(r#""k{number}":"{value}""#)).collect();
+        data.join(",")
+    };
+    let entry = |number: usize| {
+        format!(
+            r#"{{"manager":"m{number}","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1",
+                "fieldsV1":{{"f:data":{{"f:k{number}":{{}}}}}}}}"#
+        )
+    };
+    let owners: Vec<String> = (0..COUNT).map(entry).collect();
+    let mut cluster = Cluster::new("ConfigMap");
+    cluster.update("a", &format!(r#"{{"data":{{{}}}}}"#, data(COUNT, "a")));
+    let owners = parse(&format!("[{}]", owners.join(",")));
+    cluster.live.object_mut("metadata").set("managedFields", owners);
+    let count = |cluster: &Cluster| cluster.live.get("metadata").list("managedFields").len();
+    let other = format!(r#"{{"data":{{{}}}}}"#, data(COUNT / 2, "b"));
+    let ApplyError::Conflicts { causes, .. } = cluster.apply("b", &other, false).unwrap_err() else { panic!() };
+    assert_eq!(causes.len(), COUNT / 2);
+    cluster.apply("b", &other, true).unwrap();
+    assert_eq!(count(&cluster), COUNT / 2 + 1);
+    cluster.apply("b", r#"{"data":{}}"#, false).unwrap();
+    assert_eq!(cluster.live.map("data").len(), COUNT / 2);
+    assert_eq!(count(&cluster), COUNT / 2 + 1);
+}
+
+#[test]
+fn sets_of_all_sizes_meet() {
+    let set = |step: usize, count: usize| {
+        let mut set = FieldSet::new();
+        for number in (0..count).map(|number| number * step) {
+            set.insert(&[PathElement::Field(crate::value::Text::new(&format!("{number:05}")))]);
+        }
+        set
+    };
+    for (left, right) in (1..12).flat_map(|left| (1..12).map(move |right| (left, right))) {
+        for (one, other) in [(3, 100), (40, 7), (0, 5), (33, 33)] {
+            let (one, other) = (set(left, one), set(right, other));
+            let (mut both, mut rest) = (FieldSet::new(), FieldSet::new());
+            one.for_each(&mut |path| if other.contains(path) { both.insert(path) } else { rest.insert(path) });
+            assert_eq!((one.intersection(&other), one.difference(&other)), (both, rest));
+        }
+    }
+}
+
 fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
