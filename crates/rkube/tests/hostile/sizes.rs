@@ -37,6 +37,16 @@ fn many_small_parts() {
     assert_eq!(made.status, 201);
     assert!((1..200).contains(&warnings(&made)), "{}", warnings(&made));
 
+    // Warnings are of pairs.
+    let items: Vec<_> = (0..30_000).map(|number| json!({"key": "a", "path": format!("a/{}", number % 3)})).collect();
+    let volume = json!({"name": "a", "configMap": {"name": "a", "items": items}});
+    let ports: Vec<_> = (0..30_000).map(|number| json!({"containerPort": number % 2 + 1})).collect();
+    let container = json!({"name": "a", "image": "a", "ports": ports});
+    let made =
+        json(PODS, json!({"metadata": {"name": "pairs"}, "spec": {"containers": [container], "volumes": [volume]}}));
+    assert_eq!(made.status, 201);
+    assert!((3..200).contains(&warnings(&made)), "{}", warnings(&made));
+
     let merges = format!("metadata: {{name: merges}}\nx: &x {{a: b}}\ndata:\n{}", "  <<: *x\n".repeat(30_000));
     let made = send(&client, "POST", MAPS, "application/yaml", &merges);
     assert_eq!(made.status, 201);
