@@ -442,7 +442,7 @@ fn sets_of_all_sizes_meet() {
     let set = |step: usize, count: usize| {
         let mut set = FieldSet::new();
         for number in (0..count).map(|number| number * step) {
-            set.insert(&[PathElement::Field(crate::value::Text::new(&format!("{number:05}")))]);
+            set.insert(&[PathElement::Field(crate::value::Text::new(format!("{number:05}")))]);
         }
         set
     };

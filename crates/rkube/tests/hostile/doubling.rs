@@ -122,7 +122,7 @@ fn nothing_grows_with_the_square_of_what_is_sent() {
             let before = probe.used();
             grow_example(&mut probe, &kind.1, path, &document);
             grow_status(&mut probe, &kind.1, path, &document);
-            eprintln!("{} {}: {:.1} s", kind.0, kind.1, (probe.used() - before).as_secs_f64());
+            eprintln!("{} {}: {:.1} s", kind.0, kind.1, probe.used().saturating_sub(before).as_secs_f64());
         }
     }
     is_well(&rkube);
