@@ -4,6 +4,8 @@
 //! order in which they are written; `inline` fields are structs whose fields stand in the parent's JSON but in a
 //! message of their own in protobuf.
 
+pub mod structural;
+
 use std::fmt;
 use std::sync::OnceLock;
 
