@@ -1,5 +1,6 @@
 //! What a row of the table says about a kind.
 
+use crate::strategy::Strategy;
 use rkube_machinery::field::Errors;
 use rkube_machinery::{GroupResource, Text, Type, TypeRef, Value};
 
@@ -35,6 +36,9 @@ pub struct Kind {
     /// Fields that a field selector may name beyond `metadata.name` and `metadata.namespace`. They and the columns are
     /// read from the stored form.
     pub selectable: &'static [Selectable],
+    /// What is constant in how objects are written and deleted.
+    pub strategy: Strategy,
+    /// What is not.
     pub rules: &'static dyn Rules,
 }
 
@@ -61,6 +65,7 @@ impl Kind {
         scale: None,
         columns: &[],
         selectable: &[],
+        strategy: Strategy::DEFAULTS,
         rules: &NoRules,
     };
 
@@ -274,69 +279,9 @@ pub trait Rules: Sync + 'static {
         Vec::new()
     }
 
-    /// What of the metadata checks an update repeats after the ones that all kinds share.
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Update
-    }
-
-    /// Whether finalizers without a domain must be standard ones.
-    fn checks_finalizers(&self) -> bool {
-        true
-    }
-
-    /// What a name must look like.
-    fn name_rule(&self) -> NameRule {
-        NameRule::Subdomain
-    }
-
-    /// Whether a PUT of an absent object makes it.
-    fn create_on_update(&self) -> bool {
-        false
-    }
-
-    /// Whether a PUT without resourceVersion overwrites.
-    fn unconditional_update(&self) -> bool {
-        true
-    }
-
-    /// Whether `metadata.generation` counts changes of anything but metadata and status.
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    /// Fields that a write of this part does not own, as paths: server-side apply leaves them out.
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        match part {
-            Part::Main => &[&["status"]],
-            Part::Status => &[&["spec"]],
-            Part::Other(_) => &[],
-        }
-    }
-
     /// The seconds for a graceful deletion of this object, `None` where deletion is immediate.
     fn grace_period_seconds(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
         None
-    }
-
-    /// Whether a deletion that is done answers with the object instead of a Status.
-    fn returns_deleted_object(&self) -> bool {
-        false
-    }
-
-    /// Whether a deletion that does not say what becomes of dependents leaves them, as the oldest kinds do.
-    fn orphans_dependents(&self) -> bool {
-        false
-    }
-
-    /// What clients hear who delete an object without saying what becomes of its dependents.
-    fn deletion_warning(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Whether a deletion marks the object in a step of its own, as namespaces are; only the words for preconditions
-    /// that do not hold show it.
-    fn marks_before_deletion(&self) -> bool {
-        false
     }
 
     /// Touches an object that is marked for deletion but has to wait for its finalizers.
@@ -345,11 +290,6 @@ pub trait Rules: Sync + 'static {
     /// Finalizers for a new object beyond those of the client (`kubernetes` in a namespace's spec is `prepare_create`'s).
     fn keep_until_finalized(&self, _object: &Value) -> bool {
         false
-    }
-
-    /// Annotations that stand for fields: whole objects show them, their metadata alone does not.
-    fn field_annotations(&self) -> &'static [&'static str] {
-        &[]
     }
 
     /// Why such annotations cannot be read, if so.
@@ -361,47 +301,6 @@ pub trait Rules: Sync + 'static {
     fn row_completed(&self, _object: &Value) -> Option<RowCondition> {
         None
     }
-}
-
-/// What names of a kind must look like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameRule {
-    /// A DNS subdomain (RFC 1123).
-    Subdomain,
-    /// As `Subdomain`; what a generated name begins with only has to fit in a path.
-    LongName,
-    /// A DNS label (RFC 1123).
-    Label,
-    /// A DNS label that begins with a letter (RFC 1035).
-    Label1035,
-    /// An IP address in its canonical form.
-    IpAddress,
-    /// Anything that can stand as one segment of a path.
-    PathSegment,
-    /// A key of a ConfigMap.
-    ConfigMapKey,
-    /// What the kind's own rules say; where they found nothing wrong, as `PathSegment`.
-    Own,
-    /// As `PathSegment`; metadata is looked at only where the kind's own rules found nothing wrong.
-    Common,
-}
-
-/// Which checks of metadata an update runs a second time. Only the causes of an error show it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeat {
-    Nothing,
-    /// What a new object must have, before the kind's own rules.
-    New,
-    /// What a change may not do.
-    Update,
-    /// That before the kind's own rules, and what a new object must have after them.
-    Whole,
-    /// What a new object must have and what a change may not do, both before the kind's own rules.
-    WholeFirst,
-    /// The same two in the other order.
-    UpdateFirst,
-    /// What a new object must have before the kind's own rules, and what a change may not do after them.
-    WholeAround,
 }
 
 struct NoRules;

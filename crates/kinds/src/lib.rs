@@ -33,8 +33,10 @@ pub mod scale;
 mod scheduling;
 mod storage;
 mod storagemigration;
+pub mod strategy;
 
 pub use kind::{Column, Kind, Rules, ScalePaths, Scope, SelectorForm, Subresource};
+pub use strategy::Strategy;
 
 pub use self::core::{pod_spec, service};
 

@@ -3,11 +3,12 @@
 //! [`Kind`] runs them around a kind's own rules, in the order in which clients know the errors; nothing else needs to
 //! call them, except for metadata inside objects (templates) and label selectors.
 
+use crate::strategy::{NameRule, Repeat};
 use rkube_machinery::field::{BadValue, Errors, Path, is_printable, quote};
 use rkube_machinery::{Map, Value, names};
 
 use crate::core::pod_spec::checks::Seen;
-use crate::kind::{Kind, NameRule, Part, Repeat};
+use crate::kind::{Kind, Part};
 
 /// All keys and values of an object's annotations together.
 const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
@@ -21,7 +22,7 @@ impl Kind {
     /// All that is wrong with a new object, after [`crate::Rules::prepare_create`].
     pub fn validate_create(&self, object: &Value) -> Errors {
         let mut errors = Errors::new();
-        let rule = self.rules.name_rule();
+        let rule = self.strategy.name_rule;
         if rule != NameRule::Common {
             self.validate_meta(object.get("metadata"), &mut errors);
         }
@@ -47,8 +48,8 @@ impl Kind {
         // What a name may begin with is a matter of the kind.
         let right = errors.is_empty()
             && meta.str("generateName").is_empty()
-            && (!self.rules.checks_finalizers() || knows_finalizers(meta));
-        let repeat = if right { Repeat::Nothing } else { self.rules.repeats_meta(part) };
+            && (!self.strategy.checks_finalizers || knows_finalizers(meta));
+        let repeat = if right { Repeat::Nothing } else { self.strategy.repeats_meta.of(part) };
         if matches!(repeat, Repeat::WholeFirst | Repeat::WholeAround | Repeat::New) {
             self.validate_meta(meta, &mut errors);
         }
@@ -69,7 +70,7 @@ impl Kind {
     }
 
     fn validate_meta(&self, meta: &Value, errors: &mut Errors) {
-        validate(METADATA, meta, self.is_namespaced(), self.rules.name_rule(), errors);
+        validate(METADATA, meta, self.is_namespaced(), self.strategy.name_rule, errors);
         self.validate_finalizers(meta, errors);
     }
 
@@ -79,7 +80,7 @@ impl Kind {
     }
 
     fn validate_finalizers(&self, meta: &Value, errors: &mut Errors) {
-        if self.rules.checks_finalizers() {
+        if self.strategy.checks_finalizers {
             validate_known_finalizers(METADATA, meta, errors);
         }
     }

@@ -1,12 +1,13 @@
 //! The `scale` subresource: how many replicas an object has and should have, the same for all kinds that have one.
 
+use crate::strategy::NameRule;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::selector::labels::{ParseError, Selector};
 use rkube_machinery::{Value, object};
 
 use crate::apps::cells;
 use crate::columns::AGE;
-use crate::kind::{Column, NameRule, ScalePaths, SelectorForm};
+use crate::kind::{Column, ScalePaths, SelectorForm};
 use crate::meta;
 
 /// What tables show of a scale.

@@ -130,7 +130,7 @@ const DEFAULT_COLUMNS: &[Column] = &[
 pub fn partial_metadata(served: &Served, object: &Value, version: &str) -> Value {
     let mut metadata = object.get("metadata").clone();
     if let Some(annotations) = metadata.find_mut("annotations") {
-        for name in served.kind.rules.field_annotations() {
+        for name in served.kind.strategy.field_annotations {
             annotations.remove(name);
         }
         if annotations.is_empty() {

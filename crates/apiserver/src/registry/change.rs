@@ -65,7 +65,7 @@ impl Call<'_> {
 
     /// Fields that writers of this part do not own.
     pub(super) fn reset_fields(&self) -> Reset<'static> {
-        Reset::Fields(self.served.kind.rules.reset_fields(self.part))
+        self.served.kind.strategy.reset_fields.of(self.part)
     }
 
     pub(super) fn view(&self) -> TableView {

@@ -63,7 +63,7 @@ impl Call<'_> {
                 metadata.set("name", metadata::generate_name(&prefix, &*server.entropy));
             }
             let version = metadata.remove("resourceVersion").unwrap_or_default();
-            if kind.rules.has_generation() {
+            if kind.strategy.has_generation {
                 metadata.set("generation", 1);
             }
             let held = server.allocation.begin_create(self, &mut value).await?;

@@ -77,7 +77,7 @@ impl Call<'_> {
         let preconditions = self.delete_options(body)?;
         let name = self.info.name.clone();
         let outcome = self.delete_one(&name, &preconditions).await?;
-        let returns_object = self.served.kind.rules.returns_deleted_object();
+        let returns_object = self.served.kind.strategy.returns_deleted_object;
         match outcome {
             Outcome::Gone(entry) if !returns_object => {
                 let status = Status::deleted(&self.served.group_resource, &name, &entry.object.uid);
@@ -143,7 +143,8 @@ impl Call<'_> {
         }
         self.options.check_delete()?;
         if self.options.propagation_policy.is_none() && self.options.orphan_dependents.is_none() {
-            self.warnings.extend(self.served.kind.rules.deletion_warning().map(str::to_owned));
+            let warning = self.served.kind.strategy.deletion_warning;
+            self.warnings.extend((!warning.is_empty()).then(|| warning.to_owned()));
         }
         Ok(preconditions)
     }
@@ -227,7 +228,7 @@ impl Call<'_> {
             match wanted {
                 None => {}
                 Some(wanted) if wanted == found => {}
-                Some(wanted) if kind.rules.marks_before_deletion() => {
+                Some(wanted) if kind.strategy.marks_before_deletion => {
                     let why = format!(
                         "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
                     );
@@ -298,7 +299,7 @@ impl Call<'_> {
             (None, "Foreground") => (false, true),
             (None, "Background") => (false, false),
             _ => {
-                let orphan = has(ORPHAN) || (!has(FOREGROUND) && self.served.kind.rules.orphans_dependents());
+                let orphan = has(ORPHAN) || (!has(FOREGROUND) && self.served.kind.strategy.orphans_dependents);
                 (orphan, has(FOREGROUND) && !has(ORPHAN))
             }
         };

@@ -235,7 +235,7 @@ impl Call<'_> {
                 let value = self.placed(value)?;
                 self.create_tracked(value, Origin::Update).await
             }
-            Change::Replace(value) if self.part == Part::Main && self.served.kind.rules.create_on_update() => {
+            Change::Replace(value) if self.part == Part::Main && self.served.kind.strategy.create_on_update => {
                 parse_version(value.get("metadata").str("resourceVersion"))?;
                 self.check_uid(&self.key(&self.info.name), value, &Value::Null)?;
                 let mut value = value.clone();
@@ -292,7 +292,7 @@ impl Call<'_> {
             if parse_version(given)? != revision {
                 return Err(Status::modified(&self.served.group_resource, &self.info.name));
             }
-        } else if !self.served.kind.rules.unconditional_update() {
+        } else if !self.served.kind.strategy.unconditional_update {
             let mut errors = Errors::new();
             errors.invalid(Path::new("metadata").child("resourceVersion"), 0, "must be specified for an update");
             let resource = GroupResource::new(self.served.kind.group, self.served.kind.resource);
@@ -325,7 +325,7 @@ impl Call<'_> {
         if before.has("deletionGracePeriodSeconds") {
             metadata.set_if_absent("deletionGracePeriodSeconds", before.get("deletionGracePeriodSeconds").clone());
         }
-        let counts = rules.has_generation() && self.part == Part::Main;
+        let counts = self.served.kind.strategy.has_generation && self.part == Part::Main;
         if counts && self.differs(value, old) && value.get("metadata").int("generation") == before.int("generation") {
             value.object_mut("metadata").set("generation", before.int("generation").wrapping_add(1));
         }

@@ -16,10 +16,11 @@ pub mod validating_admission_policy_binding;
 pub mod validating_webhook_configuration;
 mod webhook;
 
+use crate::strategy::{Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
 
-use crate::kind::{Part, Repeat, Rules};
+use crate::kind::{Part, Rules};
 
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 pub(crate) const CATEGORIES: &[&str] = &["api-extensions"];
@@ -31,6 +32,15 @@ const REINVOCATION_POLICIES: &[&str] = &["IfNeeded", "Never"];
 
 /// What is registered and has no status: webhooks, bindings, mutating policies. They differ in what they say.
 struct Registered<R>(R);
+
+/// Of all but the validating policies, which have a status.
+const STRATEGY: Strategy = Strategy {
+    checks_finalizers: false,
+    repeats_meta: Repeats::all(Repeat::New),
+    unconditional_update: false,
+    has_generation: true,
+    ..Strategy::DEFAULTS
+};
 
 trait Registration: Send + Sync + 'static {
     fn default(&self, object: &mut Value);
@@ -54,26 +64,6 @@ impl<R: Registration> Rules for Registered<R> {
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         name_warnings(object)
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::New
-    }
-
-    fn checks_finalizers(&self) -> bool {
-        false
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

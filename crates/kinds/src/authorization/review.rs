@@ -4,7 +4,7 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 use rkube_machinery::{json, names, object};
 
-use crate::kind::{NameRule, Rules};
+use crate::kind::Rules;
 
 const SPEC: Path<'static> = Path::new("spec");
 const METADATA: Path<'static> = Path::new("metadata");
@@ -44,14 +44,6 @@ impl Rules for ReviewRules {
         if self.local {
             validate_local(review, errors);
         }
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Common
-    }
-
-    fn reset_fields(&self, _part: crate::kind::Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

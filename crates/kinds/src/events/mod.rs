@@ -2,6 +2,7 @@
 
 use crate::core::event::{COLUMNS, STORAGE_PREFIX, TIME_TO_LIVE_SECONDS, conversion, rules, selectable};
 use crate::kind::{Conversion, Kind};
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 
 pub static KIND: Kind = Kind {
     group: "events.k8s.io",
@@ -15,6 +16,12 @@ pub static KIND: Kind = Kind {
     conversion: Some(Conversion { group: "", to_stored: conversion::to_stored, from_stored: conversion::from_stored }),
     columns: COLUMNS,
     selectable: selectable::NEW,
+    strategy: Strategy {
+        name_rule: NameRule::Common,
+        repeats_meta: Repeats::all(Repeat::Nothing),
+        create_on_update: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &rules::New,
     ..Kind::DEFAULTS
 };

@@ -8,7 +8,7 @@ use rkube_machinery::field::{Errors, Path};
 
 use crate::core::pod_spec::checks::Seen;
 use crate::fields::{carry, carry_metadata_but_managed_fields};
-use crate::kind::{Part, Repeat, Rules};
+use crate::kind::{Part, Rules};
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const SPEC: Path<'static> = Path::new("spec");
@@ -48,18 +48,6 @@ impl Rules for FlowControlRules {
             (self.validate)(object, errors);
         }
         validate_status(object, errors);
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Main { Repeat::New } else { Repeat::Nothing }
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        if part == Part::Status { &[&["metadata"], &["spec"]] } else { &[&["status"]] }
     }
 }
 

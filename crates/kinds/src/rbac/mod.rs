@@ -10,7 +10,7 @@ pub mod role_binding;
 use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
 
-use crate::kind::{NameRule, Part, Repeat, Rules};
+use crate::kind::{Part, Rules};
 use crate::meta;
 
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
@@ -37,21 +37,5 @@ impl Rules for RbacRules {
         (self.validate)(object, Some(old), errors);
         meta::validate_update_again(object, old, errors);
         (self.change)(object, old, errors);
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::New
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
-    fn create_on_update(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }

@@ -1,7 +1,6 @@
 //! Who owns what: every write leaves every field with an owner, and apply takes and leaves exactly what it should.
 
 use rkube_kinds::Kind;
-use rkube_kinds::kind::Part;
 use rkube_machinery::managed::{self, FieldSet, PathElement, Reset, TableView, WriteContext};
 use rkube_machinery::{Value, decode, json};
 
@@ -198,7 +197,7 @@ fn applied(kind: &Kind, live: &Value, config: &Value, manager: &str, second: u8)
 fn track_new(kind: &Kind, new: &mut Value, manager: &str, second: u8) -> bool {
     let (api_version, time) = (kind.api_version(), time(second));
     let context = WriteContext { manager, api_version: &api_version, kind: kind.kind, subresource: "", time: &time };
-    let reset = Reset::Fields(kind.rules.reset_fields(Part::Main));
+    let reset = kind.strategy.reset_fields.main;
     managed::track_new(new, TableView::Object(kind.schema().unwrap()), &context, reset)
 }
 
@@ -206,13 +205,17 @@ fn track_new(kind: &Kind, new: &mut Value, manager: &str, second: u8) -> bool {
 fn track(kind: &Kind, live: &Value, new: &mut Value, manager: &str, second: u8) {
     let (api_version, time) = (kind.api_version(), time(second));
     let context = WriteContext { manager, api_version: &api_version, kind: kind.kind, subresource: "", time: &time };
-    let reset = Reset::Fields(kind.rules.reset_fields(Part::Main));
+    let reset = kind.strategy.reset_fields.main;
     managed::track_update(live, new, TableView::Object(kind.schema().unwrap()), &context, reset, None);
 }
 
 /// The leaves that somebody should own after a write of the object itself.
 fn owned_leaves(kind: &Kind, object: &Value) -> Option<Leaves> {
-    let resets = FieldSet::of_fields(kind.rules.reset_fields(Part::Main));
+    let resets = match kind.strategy.reset_fields.main {
+        Reset::Fields(paths) => FieldSet::of_fields(paths),
+        Reset::Nothing => FieldSet::new(),
+        Reset::AllBut(_) => return None,
+    };
     let is_reset = |path: &[PathElement]| (1..=path.len()).any(|length| resets.contains(&path[..length]));
     // What every object has, even one without fields, nobody wrote.
     let nothing = leaves(&canonical(kind, &Value::object()).ok()?, kind.schema().unwrap())?;

@@ -37,7 +37,7 @@ pub fn create(kind: &Kind, mut value: Value) -> Result<Value, Errors> {
     metadata.set("creationTimestamp", time::format_seconds(NOW));
     metadata.set("uid", "6f6e2f5e-0000-4000-8000-00000000000a");
     metadata.remove("resourceVersion");
-    if kind.rules.has_generation() {
+    if kind.strategy.has_generation {
         metadata.set("generation", 1);
     }
     kind.rules.prepare_create(&mut value);

@@ -36,6 +36,7 @@ const ROW: Kind = Kind {
         ),
         AGE,
     ],
+    strategy: super::STRATEGY,
     rules: &Registered(MutatingPolicyRules),
     ..Kind::DEFAULTS
 };

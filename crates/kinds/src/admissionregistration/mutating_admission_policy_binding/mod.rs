@@ -17,6 +17,7 @@ const ROW: Kind = Kind {
     type_name: "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
     storage_prefix: "mutatingadmissionpolicybindings",
     columns: COLUMNS,
+    strategy: super::STRATEGY,
     rules: &Registered(BindingRules { mutating: true, default_not_found: false }),
     ..Kind::DEFAULTS
 };

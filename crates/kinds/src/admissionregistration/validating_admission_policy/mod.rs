@@ -1,5 +1,6 @@
 //! ValidatingAdmissionPolicy: CEL expressions that what is written must fulfil.
 
+use crate::strategy::{Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
@@ -7,7 +8,7 @@ use super::policy::{self, SPEC};
 use super::{CATEGORIES, GROUP, count, expressions, json_path};
 use crate::columns::{AGE, NAME};
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -37,6 +38,14 @@ pub static KIND: Kind = Kind {
         ),
         AGE,
     ],
+    strategy: Strategy {
+        checks_finalizers: false,
+        repeats_meta: Repeats { main: Repeat::New, status: Repeat::Nothing, other: Repeat::Update },
+        unconditional_update: false,
+        has_generation: true,
+        reset_fields: ResetFields::STATUS_ALONE,
+        ..Strategy::DEFAULTS
+    },
     rules: &ValidatingPolicyRules,
     ..Kind::DEFAULTS
 };
@@ -77,29 +86,6 @@ impl Rules for ValidatingPolicyRules {
 
     fn warnings(&self, policy: &Value, _old: Option<&Value>) -> Vec<String> {
         super::name_warnings(policy)
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Nothing } else { Repeat::New }
-    }
-
-    fn checks_finalizers(&self) -> bool {
-        false
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        match part {
-            Part::Status => &[&["spec"], &["metadata"]],
-            _ => &[&["status"]],
-        }
     }
 }
 

@@ -15,6 +15,7 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
     storage_prefix: "validatingadmissionpolicybindings",
     columns: COLUMNS,
+    strategy: super::STRATEGY,
     rules: &Registered(BindingRules { mutating: false, default_not_found: false }),
     ..Kind::DEFAULTS
 };

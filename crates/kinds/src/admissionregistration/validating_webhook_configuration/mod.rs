@@ -27,6 +27,7 @@ pub static KIND: Kind = Kind {
         },
         AGE,
     ],
+    strategy: super::STRATEGY,
     rules: &Registered(WebhookRules { mutating: false }),
     ..Kind::DEFAULTS
 };

@@ -1,11 +1,12 @@
 //! APIService: which server answers for a group and version.
 
+use crate::strategy::{NameRule, Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::{Value, names, object};
 
 use crate::columns::{AGE, NAME};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Scope, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
 
 pub static KIND: Kind = Kind {
     group: "apiregistration.k8s.io",
@@ -23,6 +24,14 @@ pub static KIND: Kind = Kind {
         Column::text("Available", "Whether this service is available.", available),
         AGE,
     ],
+    strategy: Strategy {
+        name_rule: NameRule::PathSegment,
+        checks_finalizers: false,
+        repeats_meta: Repeats { main: Repeat::WholeFirst, status: Repeat::Update, other: Repeat::Update },
+        unconditional_update: false,
+        reset_fields: ResetFields::STATUS_ALONE,
+        ..Strategy::DEFAULTS
+    },
     rules: &ApiServiceRules,
     ..Kind::DEFAULTS
 };
@@ -75,29 +84,6 @@ impl Rules for ApiServiceRules {
             validate_status(api_service.get("status"), errors);
         } else {
             validate(api_service, errors);
-        }
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Update } else { Repeat::WholeFirst }
-    }
-
-    fn checks_finalizers(&self) -> bool {
-        false
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        match part {
-            Part::Status => &[&["spec"], &["metadata"]],
-            _ => &[&["status"]],
         }
     }
 }

@@ -2,12 +2,13 @@
 
 mod validate;
 
+use crate::strategy::{NameRule, Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
 
 use crate::columns::{AGE, NAME, NONE};
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Scope, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
 
 pub static KIND: Kind = Kind {
     group: "internal.apiserver.k8s.io",
@@ -34,6 +35,13 @@ pub static KIND: Kind = Kind {
         ),
         AGE,
     ],
+    strategy: Strategy {
+        name_rule: NameRule::Own,
+        repeats_meta: Repeats::all(Repeat::Nothing),
+        unconditional_update: false,
+        reset_fields: ResetFields::STATUS_ALONE,
+        ..Strategy::DEFAULTS
+    },
     rules: &StorageVersionRules,
     ..Kind::DEFAULTS
 };
@@ -65,25 +73,6 @@ impl Rules for StorageVersionRules {
     fn validate_update(&self, part: Part, version: &Value, _old: &Value, errors: &mut Errors) {
         if part == Part::Status {
             validate::status(version.get("status"), errors);
-        }
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Nothing
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Own
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        match part {
-            Part::Status => &[&["metadata"], &["spec"]],
-            _ => &[&["status"]],
         }
     }
 }

@@ -1,11 +1,12 @@
 //! ControllerRevision: what a controller's object once was, kept to go back to it.
 
+use crate::strategy::NameRule;
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use super::numbers;
 use crate::columns::{AGE, NAME, NONE};
-use crate::kind::{Column, Kind, NameRule, Part, Rules};
+use crate::kind::{Column, Kind, Part, Rules};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -49,10 +50,6 @@ impl Rules for ControllerRevisionRules {
         if revision.get("data") != old.get("data") {
             errors.invalid(DATA, revision.get("data"), "field is immutable");
         }
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod validate;
 
+use crate::strategy::{ResetFields, Strategy};
 use std::num::IntErrorKind;
 
 use rkube_machinery::Value;
@@ -49,6 +50,11 @@ pub static KIND: Kind = Kind {
         cells::IMAGES,
         Column::wide("Selector", "doc:io.k8s.api.apps.v1.DaemonSetSpec selector", cells::selector),
     ],
+    strategy: Strategy {
+        reset_fields: ResetFields::STATUS,
+        field_annotations: &["deprecated.daemonset.template.generation"],
+        ..Strategy::DEFAULTS
+    },
     rules: &DaemonSetRules,
     ..Kind::DEFAULTS
 };
@@ -107,10 +113,6 @@ impl Rules for DaemonSetRules {
         } else {
             validate::update(set.get("spec"), old, errors);
         }
-    }
-
-    fn field_annotations(&self) -> &'static [&'static str] {
-        &[TEMPLATE_GENERATION]
     }
 
     fn unreadable(&self, set: &Value) -> Option<String> {

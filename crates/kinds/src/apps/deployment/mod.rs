@@ -1,7 +1,9 @@
 //! Deployment: pods of one template, moved to the next template bit by bit.
 
+use crate::strategy::{ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
+use rkube_machinery::managed::Reset;
 use rkube_machinery::selector::labels::Selector;
 
 use super::template::{self, SPEC, STATUS};
@@ -36,6 +38,13 @@ pub static KIND: Kind = Kind {
         cells::IMAGES,
         Column::wide("Selector", "doc:io.k8s.api.apps.v1.DeploymentSpec selector", shown_selector),
     ],
+    strategy: Strategy {
+        reset_fields: ResetFields {
+            status: Reset::Fields(&[&["spec"], &["metadata", "labels"]]),
+            ..ResetFields::STATUS
+        },
+        ..Strategy::DEFAULTS
+    },
     rules: &DeploymentRules,
     ..Kind::DEFAULTS
 };
@@ -106,14 +115,6 @@ impl Rules for DeploymentRules {
         let mut warnings: Vec<String> = template::name_warning(deployment).into_iter().collect();
         warnings.extend(template::warnings(deployment));
         warnings
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        match part {
-            Part::Main => &[&["status"]],
-            Part::Status => &[&["spec"], &["metadata", "labels"]],
-            Part::Other(_) => &[],
-        }
     }
 }
 

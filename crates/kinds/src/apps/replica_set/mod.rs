@@ -1,5 +1,6 @@
 //! ReplicaSet: so many pods of one template.
 
+use crate::strategy::{ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
 
@@ -31,6 +32,7 @@ pub static KIND: Kind = Kind {
         cells::IMAGES,
         Column::wide("Selector", "doc:io.k8s.api.apps.v1.ReplicaSetSpec selector", cells::selector),
     ],
+    strategy: Strategy { reset_fields: ResetFields::STATUS, ..Strategy::DEFAULTS },
     rules: &ReplicaSetRules,
     ..Kind::DEFAULTS
 };

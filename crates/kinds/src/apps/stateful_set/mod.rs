@@ -2,6 +2,7 @@
 
 mod validate;
 
+use crate::strategy::{NameRule, Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path, quote};
 
@@ -10,7 +11,7 @@ use super::template::{self, SPEC};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::{self, amounts};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, ScalePaths, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, ScalePaths, Subresource};
 
 pub static KIND: Kind = Kind {
     group: "apps",
@@ -30,6 +31,12 @@ pub static KIND: Kind = Kind {
         cells::CONTAINERS,
         cells::IMAGES,
     ],
+    strategy: Strategy {
+        name_rule: NameRule::Label,
+        repeats_meta: Repeats { main: Repeat::Update, status: Repeat::Nothing, other: Repeat::Update },
+        reset_fields: ResetFields::STATUS,
+        ..Strategy::DEFAULTS
+    },
     rules: &StatefulSetRules,
     ..Kind::DEFAULTS
 };
@@ -85,15 +92,6 @@ impl Rules for StatefulSetRules {
 
     fn warnings(&self, set: &Value, old: Option<&Value>) -> Vec<String> {
         warnings(set, old)
-    }
-
-    /// The status comes first; its check looks at the metadata itself.
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Nothing } else { Repeat::Update }
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Label
     }
 }
 

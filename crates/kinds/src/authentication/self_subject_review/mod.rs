@@ -1,6 +1,7 @@
 //! SelfSubjectReview: asks who one is. The server answers with `status.userInfo`; nothing is stored.
 
-use crate::kind::{Kind, NameRule, Rules, Scope};
+use crate::kind::{Kind, Rules, Scope};
+use crate::strategy::{NameRule, ResetFields, Strategy};
 
 pub static KIND: Kind = Kind {
     group: "authentication.k8s.io",
@@ -10,14 +11,11 @@ pub static KIND: Kind = Kind {
     scope: Scope::Cluster,
     verbs: &["create"],
     type_name: "io.k8s.api.authentication.v1.SelfSubjectReview",
+    strategy: Strategy { name_rule: NameRule::Common, reset_fields: ResetFields::STATUS, ..Strategy::DEFAULTS },
     rules: &SelfSubjectReviewRules,
     ..Kind::DEFAULTS
 };
 
 struct SelfSubjectReviewRules;
 
-impl Rules for SelfSubjectReviewRules {
-    fn name_rule(&self) -> NameRule {
-        NameRule::Common
-    }
-}
+impl Rules for SelfSubjectReviewRules {}

@@ -1,7 +1,8 @@
 //! TokenReview: whose token this is. The server answers in its status, and checks that there is a token; nothing is
 //! stored.
 
-use crate::kind::{Kind, NameRule, Part, Rules, Scope};
+use crate::kind::{Kind, Rules, Scope};
+use crate::strategy::{NameRule, Strategy};
 
 pub static KIND: Kind = Kind {
     group: "authentication.k8s.io",
@@ -11,18 +12,11 @@ pub static KIND: Kind = Kind {
     scope: Scope::Cluster,
     verbs: &["create"],
     type_name: "io.k8s.api.authentication.v1.TokenReview",
+    strategy: Strategy { name_rule: NameRule::Common, ..Strategy::DEFAULTS },
     rules: &TokenReviewRules,
     ..Kind::DEFAULTS
 };
 
 struct TokenReviewRules;
 
-impl Rules for TokenReviewRules {
-    fn name_rule(&self) -> NameRule {
-        NameRule::Common
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
-}
+impl Rules for TokenReviewRules {}

@@ -3,6 +3,7 @@
 use super::GROUP;
 use super::review::ReviewRules;
 use crate::kind::Kind;
+use crate::strategy::{NameRule, Strategy};
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -11,6 +12,7 @@ pub static KIND: Kind = Kind {
     singular: "localsubjectaccessreview",
     verbs: &["create"],
     type_name: "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+    strategy: Strategy { name_rule: NameRule::Common, ..Strategy::DEFAULTS },
     rules: &ReviewRules { names_user: true, local: true },
     ..Kind::DEFAULTS
 };

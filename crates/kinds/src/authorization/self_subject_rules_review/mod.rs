@@ -1,7 +1,8 @@
 //! SelfSubjectRulesReview: all that one may do oneself in a namespace. The server checks that there is a namespace.
 
 use super::GROUP;
-use crate::kind::{Kind, NameRule, Part, Rules, Scope};
+use crate::kind::{Kind, Rules, Scope};
+use crate::strategy::{NameRule, Strategy};
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -11,18 +12,11 @@ pub static KIND: Kind = Kind {
     scope: Scope::Cluster,
     verbs: &["create"],
     type_name: "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
+    strategy: Strategy { name_rule: NameRule::Common, ..Strategy::DEFAULTS },
     rules: &RulesReviewRules,
     ..Kind::DEFAULTS
 };
 
 struct RulesReviewRules;
 
-impl Rules for RulesReviewRules {
-    fn name_rule(&self) -> NameRule {
-        NameRule::Common
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
-}
+impl Rules for RulesReviewRules {}

@@ -3,6 +3,7 @@
 use super::GROUP;
 use super::review::ReviewRules;
 use crate::kind::{Kind, Scope};
+use crate::strategy::{NameRule, Strategy};
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -12,6 +13,7 @@ pub static KIND: Kind = Kind {
     scope: Scope::Cluster,
     verbs: &["create"],
     type_name: "io.k8s.api.authorization.v1.SubjectAccessReview",
+    strategy: Strategy { name_rule: NameRule::Common, ..Strategy::DEFAULTS },
     rules: &ReviewRules { names_user: true, local: false },
     ..Kind::DEFAULTS
 };

@@ -8,6 +8,7 @@ mod metrics;
 mod printer;
 mod validate;
 
+use crate::strategy::{ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
 
@@ -26,6 +27,7 @@ pub static V2: Kind = Kind {
     storage_prefix: "horizontalpodautoscalers",
     subresources: &[Subresource::STATUS],
     columns: printer::COLUMNS,
+    strategy: Strategy { reset_fields: ResetFields::STATUS, ..Strategy::DEFAULTS },
     rules: &AutoscalerRules { first_version: false },
     ..Kind::DEFAULTS
 };
@@ -47,6 +49,7 @@ pub static V1: Kind = Kind {
     }),
     subresources: &[Subresource::STATUS],
     columns: printer::COLUMNS,
+    strategy: Strategy { reset_fields: ResetFields::STATUS, ..Strategy::DEFAULTS },
     rules: &AutoscalerRules { first_version: true },
     ..Kind::DEFAULTS
 };

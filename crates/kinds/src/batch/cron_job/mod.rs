@@ -3,6 +3,7 @@
 mod schedule;
 mod time_zone;
 
+use crate::strategy::{Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
@@ -11,7 +12,7 @@ use super::job::{columns, name_warning};
 use crate::columns::{AGE, NAME, NONE, since};
 use crate::core::pod_spec::{self, Options};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Subresource};
 
 pub static KIND: Kind = Kind {
     group: "batch",
@@ -24,6 +25,12 @@ pub static KIND: Kind = Kind {
     storage_prefix: "cronjobs",
     subresources: &[Subresource::STATUS],
     columns: COLUMNS,
+    strategy: Strategy {
+        repeats_meta: Repeats { main: Repeat::Update, status: Repeat::Nothing, other: Repeat::Update },
+        has_generation: true,
+        reset_fields: ResetFields::STATUS,
+        ..Strategy::DEFAULTS
+    },
     rules: &CronJobRules,
     ..Kind::DEFAULTS
 };
@@ -134,14 +141,6 @@ impl Rules for CronJobRules {
             );
         }
         warnings
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Nothing } else { Repeat::Update }
-    }
-
-    fn has_generation(&self) -> bool {
-        true
     }
 }
 

@@ -8,12 +8,13 @@ pub(crate) mod spec;
 mod status;
 mod update;
 
+use crate::strategy::{Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, names};
 
 use crate::core::pod_spec;
 use crate::fields::carry;
-use crate::kind::{Kind, Part, Repeat, Requester, Rules, Selectable, Subresource};
+use crate::kind::{Kind, Part, Requester, Rules, Selectable, Subresource};
 
 pub static KIND: Kind = Kind {
     group: "batch",
@@ -29,6 +30,14 @@ pub static KIND: Kind = Kind {
         label: "status.successful",
         value: |job| job.get("status").int("succeeded").to_string(),
     }],
+    strategy: Strategy {
+        repeats_meta: Repeats { main: Repeat::New, status: Repeat::Update, other: Repeat::Update },
+        has_generation: true,
+        reset_fields: ResetFields::STATUS,
+        orphans_dependents: true,
+        deletion_warning: "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
+        ..Strategy::DEFAULTS
+    },
     rules: &JobRules,
     ..Kind::DEFAULTS
 };
@@ -85,25 +94,6 @@ impl Rules for JobRules {
             Some(old) if generation(job) != generation(old) => spec::warnings(SPEC, job.get("spec")),
             Some(_) => Vec::new(),
         }
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Update } else { Repeat::New }
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn orphans_dependents(&self) -> bool {
-        true
-    }
-
-    fn deletion_warning(&self) -> Option<&'static str> {
-        Some(
-            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
-             them or set propagationPolicy=Orphan to suppress this warning",
-        )
     }
 
     /// Labels that the job got from its pods grow with theirs.

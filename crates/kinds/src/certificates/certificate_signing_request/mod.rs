@@ -4,13 +4,15 @@ mod validate;
 
 use std::collections::BTreeMap;
 
+use crate::strategy::{NameRule, Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::field::Errors;
+use rkube_machinery::managed::Reset;
 use rkube_machinery::{Value, time};
 
 use super::GROUP;
 use crate::columns::{AGE, NAME, NONE, or};
 use crate::fields::{carry, carry_inner};
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Requester, Rules, Scope, Selectable, Subresource};
+use crate::kind::{Column, Kind, Part, Requester, Rules, Scope, Selectable, Subresource};
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -38,6 +40,16 @@ pub static KIND: Kind = Kind {
         Column::text("Condition", "Conditions applied to the request, such as approval or denial.", condition),
     ],
     selectable: &[Selectable { label: "spec.signerName", value: |csr| csr.get("spec").str("signerName").to_owned() }],
+    strategy: Strategy {
+        name_rule: NameRule::Own,
+        repeats_meta: Repeats::all(Repeat::WholeAround),
+        reset_fields: ResetFields {
+            main: Reset::Fields(&[&["spec"], &["status"]]),
+            status: Reset::Fields(&[&["spec"], &["status", "conditions"]]),
+            other: Reset::Fields(&[&["spec"], &["status", "certificate"]]),
+        },
+        ..Strategy::DEFAULTS
+    },
     rules: &RequestRules,
     ..Kind::DEFAULTS
 };
@@ -102,22 +114,6 @@ impl Rules for RequestRules {
     fn validate_update(&self, part: Part, csr: &Value, old: &Value, errors: &mut Errors) {
         validate::request(csr, Some(old), errors);
         validate::change(part, csr, old, errors);
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::WholeAround
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Own
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        match part {
-            Part::Status => &[&["spec"], &["status", "conditions"]],
-            APPROVAL => &[&["spec"], &["status", "certificate"]],
-            _ => &[&["spec"], &["status"]],
-        }
     }
 }
 

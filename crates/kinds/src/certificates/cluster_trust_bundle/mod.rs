@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, names};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -9,7 +10,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::{GROUP, pem};
 use crate::columns::{NAME, NONE, or};
 use crate::core::pod_spec::validate_signer_name;
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Scope, Selectable, renamed};
+use crate::kind::{Column, Kind, Part, Rules, Scope, Selectable, renamed};
 
 pub static BETA: Kind = ROW;
 
@@ -43,6 +44,12 @@ const ROW: Kind = Kind {
         label: "spec.signerName",
         value: |bundle| bundle.get("spec").str("signerName").to_owned(),
     }],
+    strategy: Strategy {
+        name_rule: NameRule::Own,
+        repeats_meta: Repeats::all(Repeat::WholeAround),
+        unconditional_update: false,
+        ..Strategy::DEFAULTS
+    },
     rules: &BundleRules,
     ..Kind::DEFAULTS
 };
@@ -69,22 +76,6 @@ impl Rules for BundleRules {
         if field(bundle, "signerName") != field(old, "signerName") {
             errors.invalid(SPEC.child("signerName"), field(bundle, "signerName"), "field is immutable");
         }
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::WholeAround
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Own
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

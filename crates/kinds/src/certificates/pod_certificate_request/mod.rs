@@ -4,13 +4,15 @@ mod issued;
 mod keys;
 mod validate;
 
+use crate::strategy::{ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
+use rkube_machinery::managed::Reset;
 
 use super::GROUP;
 use crate::columns::{NAME, labels};
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Selectable, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Selectable, Subresource};
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -56,6 +58,11 @@ pub static KIND: Kind = Kind {
         Selectable { label: "spec.podName", value: |request| request.get("spec").str("podName").to_owned() },
         Selectable { label: "spec.nodeName", value: |request| request.get("spec").str("nodeName").to_owned() },
     ],
+    strategy: Strategy {
+        unconditional_update: false,
+        reset_fields: ResetFields { status: Reset::Fields(&[&["spec"]]), ..ResetFields::NONE },
+        ..Strategy::DEFAULTS
+    },
     rules: &RequestRules,
     ..Kind::DEFAULTS
 };
@@ -96,18 +103,6 @@ impl Rules for RequestRules {
         } else if request.get("spec") != old.get("spec") {
             validate::immutable_spec(request.get("spec"), errors);
         }
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Update
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        if part == Part::Status { &[&["spec"]] } else { &[] }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Lease: who holds something, and since when. Heartbeats of nodes and leader election are writes of it.
 
+use crate::strategy::Strategy;
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
@@ -15,6 +16,12 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.coordination.v1.Lease",
     storage_prefix: "leases",
     columns: &[NAME, Column::text("Holder", "doc:io.k8s.api.coordination.v1.LeaseSpec holderIdentity", holder), AGE],
+    strategy: Strategy {
+        checks_finalizers: false,
+        create_on_update: true,
+        unconditional_update: false,
+        ..Strategy::DEFAULTS
+    },
     rules: &LeaseRules,
     ..Kind::DEFAULTS
 };
@@ -51,22 +58,6 @@ impl Rules for LeaseRules {
 
     fn validate_update(&self, _part: Part, object: &Value, _old: &Value, errors: &mut Errors) {
         self.validate_create(object, errors);
-    }
-
-    fn checks_finalizers(&self) -> bool {
-        false
-    }
-
-    fn create_on_update(&self) -> bool {
-        true
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -2,12 +2,13 @@
 
 mod semantic_version;
 
+use crate::strategy::{NameRule, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::qualified_name;
-use crate::kind::{Column, Conversion, Kind, NameRule, Part, Rules};
+use crate::kind::{Column, Conversion, Kind, Part, Rules};
 
 use semantic_version::Version;
 
@@ -47,6 +48,13 @@ const BETA: Kind = Kind {
         Column::text("EmulationVersion", "", |candidate, _| candidate.get("spec").str("emulationVersion").into()),
         AGE,
     ],
+    strategy: Strategy {
+        name_rule: NameRule::ConfigMapKey,
+        checks_finalizers: false,
+        create_on_update: true,
+        unconditional_update: false,
+        ..Strategy::DEFAULTS
+    },
     rules: &LeaseCandidateRules,
     ..Kind::DEFAULTS
 };
@@ -82,26 +90,6 @@ impl Rules for LeaseCandidateRules {
         if name != before {
             errors.invalid(SPEC.child("leaseName"), name, "field is immutable");
         }
-    }
-
-    fn checks_finalizers(&self) -> bool {
-        false
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::ConfigMapKey
-    }
-
-    fn create_on_update(&self) -> bool {
-        true
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -1,6 +1,7 @@
 //! Binding: a pod gets its node. Nothing is stored; it is the pod that changes.
 
-use crate::kind::{Kind, NameRule, Part, Rules};
+use crate::kind::{Kind, Rules};
+use crate::strategy::{NameRule, Strategy};
 
 pub static KIND: Kind = Kind {
     kind: "Binding",
@@ -8,18 +9,11 @@ pub static KIND: Kind = Kind {
     singular: "binding",
     verbs: &["create"],
     type_name: "io.k8s.api.core.v1.Binding",
+    strategy: Strategy { name_rule: NameRule::Common, ..Strategy::DEFAULTS },
     rules: &BindingRules,
     ..Kind::DEFAULTS
 };
 
 struct BindingRules;
 
-impl Rules for BindingRules {
-    fn name_rule(&self) -> NameRule {
-        NameRule::Common
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
-}
+impl Rules for BindingRules {}

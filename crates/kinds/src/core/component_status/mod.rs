@@ -1,5 +1,6 @@
 //! ComponentStatus: whether the parts of the control plane are well. Made when asked for, never stored.
 
+use crate::strategy::{ResetFields, Strategy};
 use rkube_machinery::Value;
 
 use crate::columns::NAME;
@@ -24,6 +25,7 @@ pub static KIND: Kind = Kind {
         Column::text("Message", "Message of the component conditions", |component, _| said(component, "message")),
         Column::text("Error", "Error of the component conditions", |component, _| said(component, "error")),
     ],
+    strategy: Strategy { reset_fields: ResetFields::STATUS, ..Strategy::DEFAULTS },
     ..Kind::DEFAULTS
 };
 

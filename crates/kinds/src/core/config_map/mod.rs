@@ -1,10 +1,11 @@
 //! ConfigMap: configuration as keys and texts or bytes.
 
+use crate::strategy::{Repeat, Repeats, Strategy};
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, names};
 
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Kind, Part, Repeat, Rules};
+use crate::kind::{Column, Kind, Part, Rules};
 use crate::meta::same;
 
 pub static KIND: Kind = Kind {
@@ -15,6 +16,7 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.core.v1.ConfigMap",
     storage_prefix: "configmaps",
     columns: &[NAME, Column::text("Data", "doc:io.k8s.api.core.v1.ConfigMap data", keys), AGE],
+    strategy: Strategy { repeats_meta: Repeats::all(Repeat::Whole), ..Strategy::DEFAULTS },
     rules: &ConfigMapRules,
     ..Kind::DEFAULTS
 };
@@ -52,14 +54,6 @@ impl Rules for ConfigMapRules {
     fn validate_update(&self, _part: Part, object: &Value, old: &Value, errors: &mut Errors) {
         validate_immutable(object, old, &["data", "binaryData"], errors);
         self.validate_create(object, errors);
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Whole
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -3,12 +3,13 @@
 mod columns;
 mod validate;
 
+use crate::strategy::{Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::address;
 
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Kind, Part, Repeat, Rules};
+use crate::kind::{Column, Kind, Part, Rules};
 
 pub(crate) use validate::validate_endpoint_ip;
 
@@ -21,6 +22,11 @@ pub static KIND: Kind = Kind {
     storage_prefix: "services/endpoints",
     deprecation: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
     columns: &[NAME, Column::text("Endpoints", "doc:io.k8s.api.core.v1.Endpoints subsets", columns::endpoints), AGE],
+    strategy: Strategy {
+        repeats_meta: Repeats::all(Repeat::UpdateFirst),
+        create_on_update: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &EndpointsRules,
     ..Kind::DEFAULTS
 };
@@ -66,17 +72,5 @@ impl Rules for EndpointsRules {
             }
         }
         warnings
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::UpdateFirst
-    }
-
-    fn create_on_update(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod conversion;
 pub(crate) mod rules;
 pub(crate) mod selectable;
 
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 
 use crate::columns::{NAME, since};
@@ -21,6 +22,12 @@ pub static KIND: Kind = Kind {
     time_to_live_seconds: Some(TIME_TO_LIVE_SECONDS),
     columns: COLUMNS,
     selectable: selectable::LEGACY,
+    strategy: Strategy {
+        name_rule: NameRule::Common,
+        repeats_meta: Repeats::all(Repeat::Nothing),
+        create_on_update: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &rules::Legacy,
     ..Kind::DEFAULTS
 };

@@ -1,10 +1,11 @@
 //! The rules for events, on their stored form: the lenient ones of old, and what `events.k8s.io` asks on top.
 
+use crate::strategy::NameRule;
 use rkube_machinery::field::{BadValue, Errors, Path};
 use rkube_machinery::value::{Map, Text};
 use rkube_machinery::{Value, json, names};
 
-use crate::kind::{NameRule, Part, Repeat, Rules};
+use crate::kind::{Part, Rules};
 use crate::meta;
 
 /// As written in the core group.
@@ -23,22 +24,6 @@ impl Rules for Legacy {
 
     fn validate_update(&self, _part: Part, event: &Value, _old: &Value, errors: &mut Errors) {
         validate_legacy(event, "reportingComponent", errors);
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Common
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Nothing
-    }
-
-    fn create_on_update(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 
@@ -75,22 +60,6 @@ impl Rules for New {
             validate_series(event, errors);
         }
         validate_unchanged(event, old, errors);
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Common
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Nothing
-    }
-
-    fn create_on_update(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -2,12 +2,13 @@
 
 mod validate;
 
+use crate::strategy::{Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
 
 use crate::columns::{CREATED_AT, NAME};
 use crate::core::pod_spec::amounts;
-use crate::kind::{Kind, Part, Repeat, Rules};
+use crate::kind::{Kind, Part, Rules};
 
 pub static KIND: Kind = Kind {
     kind: "LimitRange",
@@ -17,6 +18,7 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.core.v1.LimitRange",
     storage_prefix: "limitranges",
     columns: &[NAME, CREATED_AT],
+    strategy: Strategy { repeats_meta: Repeats::all(Repeat::New), create_on_update: true, ..Strategy::DEFAULTS },
     rules: &LimitRangeRules,
     ..Kind::DEFAULTS
 };
@@ -56,18 +58,6 @@ impl Rules for LimitRangeRules {
 
     fn validate_update(&self, _part: Part, range: &Value, _old: &Value, errors: &mut Errors) {
         self.validate_create(range, errors);
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::New
-    }
-
-    fn create_on_update(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -1,12 +1,14 @@
 //! Namespace: a room for names. It goes once everything in it is gone and the last of its `spec.finalizers` is taken
 //! away through the `finalize` part.
 
+use crate::strategy::{NameRule, Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::field::{Errors, Path};
+use rkube_machinery::managed::Reset;
 use rkube_machinery::{Value, names, object};
 
 use crate::columns::{AGE, NAME};
 use crate::fields::{carry, carry_inner};
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Scope, Selectable, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Scope, Selectable, Subresource};
 use crate::meta::validate_known_finalizer;
 
 pub static KIND: Kind = Kind {
@@ -24,6 +26,14 @@ pub static KIND: Kind = Kind {
     ],
     columns: &[NAME, Column::text("Status", "The status of the namespace", phase), AGE],
     selectable: &[Selectable { label: "status.phase", value: |object| object.get("status").str("phase").to_owned() }],
+    strategy: Strategy {
+        name_rule: NameRule::Label,
+        repeats_meta: Repeats { main: Repeat::WholeFirst, status: Repeat::Update, other: Repeat::Update },
+        reset_fields: ResetFields { other: Reset::Fields(&[&["status"]]), ..ResetFields::STATUS },
+        returns_deleted_object: true,
+        marks_before_deletion: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &NamespaceRules,
     ..Kind::DEFAULTS
 };
@@ -35,10 +45,6 @@ const FINALIZER: &str = "kubernetes";
 struct NamespaceRules;
 
 impl Rules for NamespaceRules {
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn prepare_deletion(&self, object: &mut Value) {
         object.object_mut("metadata").remove("deletionGracePeriodSeconds");
         object.object_mut("status").set("phase", "Terminating");
@@ -92,22 +98,6 @@ impl Rules for NamespaceRules {
 
     fn canonicalize(&self, object: &mut Value) {
         label_with_name(object);
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Label
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Main { Repeat::WholeFirst } else { Repeat::Update }
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        if part == Part::Status { &[&["spec"]] } else { &[&["status"]] }
-    }
-
-    fn marks_before_deletion(&self) -> bool {
-        true
     }
 
     fn keep_until_finalized(&self, object: &Value) -> bool {

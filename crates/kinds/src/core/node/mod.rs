@@ -3,6 +3,7 @@
 mod annotations;
 mod validate;
 
+use crate::strategy::{Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::address;
@@ -10,7 +11,7 @@ use rkube_machinery::names::address;
 use crate::columns::{AGE, NAME, NONE, UNKNOWN, or};
 use crate::core::pod_spec::amounts;
 use crate::fields::{carry, remove_inner, texts};
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope, Selectable, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Scope, Selectable, Subresource};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -58,6 +59,11 @@ pub static KIND: Kind = Kind {
         label: "spec.unschedulable",
         value: |node| node.get("spec").bool("unschedulable").to_string(),
     }],
+    strategy: Strategy {
+        repeats_meta: Repeats { main: Repeat::New, status: Repeat::Update, other: Repeat::Update },
+        reset_fields: ResetFields::STATUS,
+        ..Strategy::DEFAULTS
+    },
     rules: &NodeRules,
     ..Kind::DEFAULTS
 };
@@ -130,10 +136,6 @@ impl Rules for NodeRules {
             warnings.extend(address::cidr_warnings(path.index(index), cidr));
         }
         warnings
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Main { Repeat::New } else { Repeat::Update }
     }
 }
 

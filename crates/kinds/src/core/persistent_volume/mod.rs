@@ -4,6 +4,7 @@ mod sources;
 mod spec;
 mod update;
 
+use crate::strategy::{NameRule, Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, object};
 
@@ -14,7 +15,7 @@ use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::volume_defaults::default_source;
 use crate::core::pod_spec::{amounts, warnings::term_warnings};
 use crate::fields::{carry, texts, written_at};
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Scope, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -53,6 +54,12 @@ pub static KIND: Kind = Kind {
             or_unset(volume.get("spec"), "volumeMode")
         }),
     ],
+    strategy: Strategy {
+        repeats_meta: Repeats { main: Repeat::Nothing, status: Repeat::Update, other: Repeat::Update },
+        reset_fields: ResetFields::STATUS,
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &VolumeRules,
     ..Kind::DEFAULTS
 };
@@ -118,14 +125,6 @@ impl Rules for VolumeRules {
 
     fn warnings(&self, volume: &Value, _old: Option<&Value>) -> Vec<String> {
         warnings(volume)
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Update } else { Repeat::Nothing }
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }
 

@@ -4,6 +4,7 @@ mod data_source;
 mod status;
 mod update;
 
+use crate::strategy::{Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, object};
 
@@ -12,7 +13,7 @@ use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::warnings::fraction;
 use crate::core::pod_spec::{amounts, default_claim_spec, validate_claim_spec};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Subresource};
 
 pub static KIND: Kind = Kind {
     kind: "PersistentVolumeClaim",
@@ -41,6 +42,12 @@ pub static KIND: Kind = Kind {
             or_unset(claim.get("spec"), "volumeMode")
         }),
     ],
+    strategy: Strategy {
+        repeats_meta: Repeats { main: Repeat::Nothing, status: Repeat::Update, other: Repeat::Update },
+        reset_fields: ResetFields::STATUS,
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &ClaimRules,
     ..Kind::DEFAULTS
 };
@@ -96,14 +103,6 @@ impl Rules for ClaimRules {
             fraction(path.child(field).key("storage"), resources.get(field).get("storage"), &mut warnings);
         }
         warnings
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Update } else { Repeat::Nothing }
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }
 

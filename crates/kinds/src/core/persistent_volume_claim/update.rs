@@ -1,12 +1,12 @@
 //! What a change of a claim may not do: nearly everything. A bound claim may grow and get other attributes.
 
+use crate::strategy::NameRule;
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use super::{CLASS_ANNOTATION, METADATA, SPEC, data_source};
 use crate::core::pod_spec::claim_template::{Leniency, validate_claim_spec_leniently};
 use crate::core::pod_spec::{amounts, diff, go_form};
-use crate::kind::NameRule;
 use crate::meta;
 
 const TYPE: &str = "PersistentVolumeClaimSpec";

@@ -11,13 +11,15 @@ mod resize;
 mod status;
 mod update;
 
+use crate::strategy::{Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
+use rkube_machinery::managed::Reset;
 use rkube_machinery::names;
 use rkube_machinery::names::address;
 
 use super::pod_spec::{self, Options};
-use crate::kind::{Kind, Part, Repeat, RowCondition, Rules, Selectable, Subresource};
+use crate::kind::{Kind, Part, RowCondition, Rules, Selectable, Subresource};
 
 const fn connection(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Subresource {
     Subresource { name, verbs, kind: Some(kind), group_version: None }
@@ -47,6 +49,15 @@ pub static KIND: Kind = Kind {
     ],
     columns: printer::COLUMNS,
     selectable: SELECTABLE,
+    strategy: Strategy {
+        repeats_meta: Repeats { main: Repeat::UpdateFirst, status: Repeat::Update, other: Repeat::UpdateFirst },
+        reset_fields: ResetFields {
+            status: Reset::Fields(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
+            ..ResetFields::STATUS
+        },
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &PodRules,
     ..Kind::DEFAULTS
 };
@@ -72,10 +83,6 @@ const SELECTABLE: &[Selectable] = &[
 struct PodRules;
 
 impl Rules for PodRules {
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn default(&self, pod: &mut Value) {
         defaults::default_pod(pod);
     }
@@ -109,22 +116,10 @@ impl Rules for PodRules {
         }
     }
 
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Update } else { Repeat::UpdateFirst }
-    }
-
     fn warnings(&self, pod: &Value, old: Option<&Value>) -> Vec<String> {
         match old {
             None => create_warnings(pod),
             Some(old) => address_warnings(pod, old),
-        }
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        match part {
-            Part::Main => &[&["status"]],
-            Part::Status => &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
-            Part::Other(_) => &[],
         }
     }
 

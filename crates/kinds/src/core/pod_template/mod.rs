@@ -1,5 +1,6 @@
 //! PodTemplate: a template of pods that stands on its own.
 
+use crate::strategy::Strategy;
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
@@ -24,6 +25,7 @@ pub static KIND: Kind = Kind {
             columns::labels(object.at(&["template", "metadata", "labels"]).as_map()).into()
         }),
     ],
+    strategy: Strategy { returns_deleted_object: true, ..Strategy::DEFAULTS },
     rules: &PodTemplateRules,
     ..Kind::DEFAULTS
 };
@@ -33,10 +35,6 @@ const TEMPLATE: Path<'static> = Path::new("template");
 struct PodTemplateRules;
 
 impl Rules for PodTemplateRules {
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn default(&self, object: &mut Value) {
         template::default_template(object);
     }
@@ -68,10 +66,6 @@ impl Rules for PodTemplateRules {
             Some(old) if generation(object) == generation(old) => Vec::new(),
             _ => pod_spec::template_warnings(TEMPLATE, object.get("template")),
         }
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -1,5 +1,6 @@
 //! ReplicationController: so many pods of one template, with a plain selector. The older ReplicaSet.
 
+use crate::strategy::{NameRule, ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, ErrorType, Errors, Path};
 use rkube_machinery::selector::labels::Selector;
@@ -9,7 +10,7 @@ use crate::apps::{cells, numbers, replica_set};
 use crate::columns::{self, AGE, NAME};
 use crate::core::pod_spec::{self, Options, go_form};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, NameRule, Part, Rules, ScalePaths, Selectable, SelectorForm, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, ScalePaths, Selectable, SelectorForm, Subresource};
 
 pub static KIND: Kind = Kind {
     kind: "ReplicationController",
@@ -37,6 +38,12 @@ pub static KIND: Kind = Kind {
         label: "status.replicas",
         value: |controller| controller.get("status").int("replicas").to_string(),
     }],
+    strategy: Strategy {
+        name_rule: NameRule::LongName,
+        reset_fields: ResetFields::STATUS,
+        orphans_dependents: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &ReplicationControllerRules,
     ..Kind::DEFAULTS
 };
@@ -103,14 +110,6 @@ impl Rules for ReplicationControllerRules {
         let mut warnings: Vec<String> = template::name_warning(controller).into_iter().collect();
         warnings.extend(template::warnings(controller));
         warnings
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::LongName
-    }
-
-    fn orphans_dependents(&self) -> bool {
-        true
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod validate;
 
+use crate::strategy::{ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
 
@@ -33,6 +34,7 @@ pub static KIND: Kind = Kind {
         ),
         AGE,
     ],
+    strategy: Strategy { reset_fields: ResetFields::STATUS, returns_deleted_object: true, ..Strategy::DEFAULTS },
     rules: &QuotaRules,
     ..Kind::DEFAULTS
 };
@@ -40,10 +42,6 @@ pub static KIND: Kind = Kind {
 struct QuotaRules;
 
 impl Rules for QuotaRules {
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn default(&self, quota: &mut Value) {
         if let Some(spec) = quota.find_mut("spec") {
             amounts::round_up_list(spec, "hard");

@@ -3,6 +3,7 @@
 
 mod key_pair;
 
+use crate::strategy::{Repeat, Repeats, Strategy};
 use rkube_machinery::decode::base64;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, json};
@@ -10,7 +11,7 @@ use rkube_machinery::{Value, json};
 use crate::columns::{AGE, NAME};
 use crate::core::config_map::{DATA_MAX_BYTES, decoded_len, validate_immutable, validate_key};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Selectable};
+use crate::kind::{Column, Kind, Part, Rules, Selectable};
 
 pub static KIND: Kind = Kind {
     kind: "Secret",
@@ -25,6 +26,7 @@ pub static KIND: Kind = Kind {
         AGE,
     ],
     selectable: &[Selectable { label: "type", value: |object| object.str("type").to_owned() }],
+    strategy: Strategy { repeats_meta: Repeats::all(Repeat::Whole), ..Strategy::DEFAULTS },
     rules: &SecretRules,
     ..Kind::DEFAULTS
 };
@@ -81,14 +83,6 @@ impl Rules for SecretRules {
         }
         let bytes = |key: &str| base64::decode(object.map("data").str(key).as_bytes()).unwrap_or_default();
         key_pair::problem(&bytes("tls.crt"), &bytes("tls.key")).into_iter().collect()
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Whole
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -11,6 +11,7 @@ mod validate;
 
 pub(crate) use validate::validate_not_special;
 
+use crate::strategy::{NameRule, ResetFields, Strategy};
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::address;
 use rkube_machinery::{Value, object};
@@ -18,7 +19,7 @@ use rkube_machinery::{Value, object};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::Seen;
 use crate::fields::{carry, texts};
-use crate::kind::{Column, Kind, NameRule, Part, Rules, Selectable, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Selectable, Subresource};
 
 pub static KIND: Kind = Kind {
     kind: "Service",
@@ -50,6 +51,13 @@ pub static KIND: Kind = Kind {
         Selectable { label: "spec.clusterIP", value: |service| service.get("spec").str("clusterIP").to_owned() },
         Selectable { label: "spec.type", value: |service| kind_of(service).to_owned() },
     ],
+    strategy: Strategy {
+        name_rule: NameRule::Label,
+        create_on_update: true,
+        reset_fields: ResetFields::STATUS,
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &ServiceRules,
     ..Kind::DEFAULTS
 };
@@ -64,10 +72,6 @@ const SPEC: Path<'static> = Path::new("spec");
 struct ServiceRules;
 
 impl Rules for ServiceRules {
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn default(&self, service: &mut Value) {
         let spec = service.object_mut("spec");
         default_affinity(spec);
@@ -136,14 +140,6 @@ impl Rules for ServiceRules {
             .filter(|(_, ingress)| !ingress.str("ip").is_empty())
             .filter_map(|(index, ingress)| address::ip_warning(path.index(index), ingress.str("ip")))
             .collect()
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Label
-    }
-
-    fn create_on_update(&self) -> bool {
-        true
     }
 }
 

@@ -1,9 +1,10 @@
 //! ServiceAccount: who a pod is to the API.
 
+use crate::strategy::{Repeat, Repeats, Strategy};
 use rkube_machinery::{Value, object};
 
 use crate::columns::{AGE, NAME};
-use crate::kind::{Kind, Part, Repeat, Rules, Subresource};
+use crate::kind::{Kind, Part, Rules, Subresource};
 
 pub static KIND: Kind = Kind {
     kind: "ServiceAccount",
@@ -19,6 +20,11 @@ pub static KIND: Kind = Kind {
         group_version: Some(("authentication.k8s.io", "v1")),
     }],
     columns: &[NAME, AGE],
+    strategy: Strategy {
+        repeats_meta: Repeats::all(Repeat::Whole),
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &ServiceAccountRules,
     ..Kind::DEFAULTS
 };
@@ -28,10 +34,6 @@ const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets
 struct ServiceAccountRules;
 
 impl Rules for ServiceAccountRules {
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn prepare_create(&self, object: &mut Value) {
         keep_names_of_secrets(object);
     }
@@ -49,14 +51,6 @@ impl Rules for ServiceAccountRules {
             "metadata.annotations[{ENFORCE_MOUNTABLE_SECRETS}]: deprecated in v1.32+; prefer separate namespaces to \
              isolate access to mounted secrets"
         )]
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Whole
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

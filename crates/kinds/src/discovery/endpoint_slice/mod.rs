@@ -3,6 +3,7 @@
 mod columns;
 mod validate;
 
+use crate::strategy::{Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::{self, address};
@@ -11,7 +12,7 @@ use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::Seen;
 use crate::core::pod_spec::go_form::same_plain;
 use crate::fields::texts;
-use crate::kind::{Column, Kind, Part, Repeat, Rules};
+use crate::kind::{Column, Kind, Part, Rules};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -30,6 +31,7 @@ pub static KIND: Kind = Kind {
         Column::text("Endpoints", "doc:io.k8s.api.discovery.v1.EndpointSlice endpoints", columns::endpoints),
         AGE,
     ],
+    strategy: Strategy { repeats_meta: Repeats::all(Repeat::New), has_generation: true, ..Strategy::DEFAULTS },
     rules: &EndpointSliceRules,
     ..Kind::DEFAULTS
 };
@@ -95,18 +97,6 @@ impl Rules for EndpointSliceRules {
             warnings.extend(addresses.filter_map(|(index, ip)| address::ip_warning(path.index(index), ip)));
         }
         warnings
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::New
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

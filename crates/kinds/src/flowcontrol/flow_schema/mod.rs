@@ -3,6 +3,7 @@
 mod fixed;
 mod validate;
 
+use crate::strategy::{Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::Value;
 
 use super::{FlowControlRules, GROUP};
@@ -38,6 +39,12 @@ pub static KIND: Kind = Kind {
         AGE,
         Column::text("MissingPL", "references a broken or non-existent PriorityLevelConfiguration", dangling),
     ],
+    strategy: Strategy {
+        repeats_meta: Repeats { main: Repeat::New, status: Repeat::Nothing, other: Repeat::Update },
+        has_generation: true,
+        reset_fields: ResetFields::STATUS_ALONE,
+        ..Strategy::DEFAULTS
+    },
     rules: &FlowControlRules { default_spec, validate: validate::schema },
     ..Kind::DEFAULTS
 };

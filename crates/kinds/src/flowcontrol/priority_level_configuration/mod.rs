@@ -2,6 +2,7 @@
 
 mod validate;
 
+use crate::strategy::{Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::Value;
 
 use super::{FlowControlRules, GROUP};
@@ -40,6 +41,12 @@ pub static KIND: Kind = Kind {
         ),
         AGE,
     ],
+    strategy: Strategy {
+        repeats_meta: Repeats { main: Repeat::New, status: Repeat::Nothing, other: Repeat::Update },
+        has_generation: true,
+        reset_fields: ResetFields::STATUS_ALONE,
+        ..Strategy::DEFAULTS
+    },
     rules: &FlowControlRules { default_spec, validate: validate::level },
     ..Kind::DEFAULTS
 };

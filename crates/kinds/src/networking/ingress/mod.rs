@@ -5,6 +5,7 @@ mod validate;
 
 pub(super) use validate::required_segment;
 
+use crate::strategy::{Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::address;
@@ -12,7 +13,7 @@ use rkube_machinery::names::address;
 use super::GROUP;
 use crate::columns::{AGE, NAME};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Subresource};
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -43,6 +44,12 @@ pub static KIND: Kind = Kind {
         Column::text("Ports", "Ports of TLS configurations that open", columns::ports),
         AGE,
     ],
+    strategy: Strategy {
+        repeats_meta: Repeats { main: Repeat::UpdateFirst, status: Repeat::Update, other: Repeat::Update },
+        has_generation: true,
+        reset_fields: ResetFields::STATUS,
+        ..Strategy::DEFAULTS
+    },
     rules: &IngressRules,
     ..Kind::DEFAULTS
 };
@@ -89,13 +96,5 @@ impl Rules for IngressRules {
             .filter(|(_, point)| !point.str("ip").is_empty())
             .filter_map(|(index, point)| address::ip_warning(path.index(index), point.str("ip")))
             .collect()
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Update } else { Repeat::UpdateFirst }
-    }
-
-    fn has_generation(&self) -> bool {
-        true
     }
 }

@@ -1,5 +1,6 @@
 //! IngressClass: a kind of ingress, and the controller that serves it.
 
+use crate::strategy::{Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names;
@@ -8,7 +9,7 @@ use super::GROUP;
 use super::ingress::required_segment;
 use crate::columns::{AGE, NAME, NONE};
 use crate::core::pod_spec::checks::{dns_label, dns_subdomain};
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope};
+use crate::kind::{Column, Kind, Part, Rules, Scope};
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -26,6 +27,7 @@ pub static KIND: Kind = Kind {
         Column::text("Parameters", "A reference to a resource with additional parameters", parameters),
         AGE,
     ],
+    strategy: Strategy { repeats_meta: Repeats::all(Repeat::UpdateFirst), has_generation: true, ..Strategy::DEFAULTS },
     rules: &IngressClassRules,
     ..Kind::DEFAULTS
 };
@@ -61,18 +63,6 @@ impl Rules for IngressClassRules {
             errors.invalid(SPEC.child("controller"), controller, "field is immutable");
         }
         self.validate_create(class, errors);
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::UpdateFirst
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -1,5 +1,6 @@
 //! IPAddress: an address of a service that is taken, by the object's name, and by whom.
 
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names;
 use rkube_machinery::{Value, object};
@@ -8,7 +9,7 @@ use super::ingress::required_segment;
 use super::{FROM_BETA, GROUP};
 use crate::columns::{AGE, NAME, NONE};
 use crate::core::pod_spec::checks::{dns_subdomain, each};
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Scope};
+use crate::kind::{Column, Kind, Part, Rules, Scope};
 
 pub static KIND: Kind = STABLE;
 
@@ -31,6 +32,11 @@ const STABLE: Kind = Kind {
     type_name: "io.k8s.api.networking.v1.IPAddress",
     storage_prefix: "ipaddresses",
     columns: COLUMNS,
+    strategy: Strategy {
+        name_rule: NameRule::IpAddress,
+        repeats_meta: Repeats::all(Repeat::WholeFirst),
+        ..Strategy::DEFAULTS
+    },
     rules: &IpAddressRules,
     ..Kind::DEFAULTS
 };
@@ -73,18 +79,6 @@ impl Rules for IpAddressRules {
         if !same && part == Part::Main {
             errors.invalid(SPEC.child("parentRef"), &shown(parent), "field is immutable");
         }
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::WholeFirst
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::IpAddress
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod validate;
 
+use crate::strategy::Strategy;
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::address;
@@ -25,6 +26,7 @@ pub static KIND: Kind = Kind {
         Column::text("Pod-Selector", "doc:io.k8s.api.networking.v1.NetworkPolicySpec podSelector", pod_selector),
         AGE,
     ],
+    strategy: Strategy { has_generation: true, ..Strategy::DEFAULTS },
     rules: &NetworkPolicyRules,
     ..Kind::DEFAULTS
 };
@@ -82,14 +84,6 @@ impl Rules for NetworkPolicyRules {
             }
         }
         warnings
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -1,5 +1,6 @@
 //! ServiceCIDR: a range from which services get their addresses.
 
+use crate::strategy::{ResetFields, Strategy};
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::address::{self, Subnet};
 use rkube_machinery::{Value, object};
@@ -30,6 +31,7 @@ const STABLE: Kind = Kind {
     storage_prefix: "servicecidrs",
     subresources: &[Subresource::STATUS],
     columns: COLUMNS,
+    strategy: Strategy { reset_fields: ResetFields::STATUS_ALONE, ..Strategy::DEFAULTS },
     rules: &ServiceCidrRules,
     ..Kind::DEFAULTS
 };
@@ -96,10 +98,6 @@ impl Rules for ServiceCidrRules {
             }
             _ => errors.invalid(CIDRS, range.get("spec").get("cidrs"), "field is immutable"),
         }
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        if part == Part::Status { &[&["metadata"], &["spec"]] } else { &[&["status"]] }
     }
 }
 

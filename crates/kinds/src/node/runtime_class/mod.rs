@@ -1,5 +1,6 @@
 //! RuntimeClass: a way to run containers that some nodes have.
 
+use crate::strategy::{Repeat, Repeats, Strategy};
 use rkube_machinery::field::{BadValue, ErrorType, Errors, Path};
 use rkube_machinery::{Value, names};
 
@@ -7,7 +8,7 @@ use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::Seen;
 use crate::core::pod_spec::go_form::go_json;
 use crate::core::pod_spec::{self, Options, resources, warnings};
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope};
+use crate::kind::{Column, Kind, Part, Rules, Scope};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -20,6 +21,13 @@ pub static KIND: Kind = Kind {
     storage_prefix: "runtimeclasses",
     // Nothing documents the handler: metadata, which has no such field, is asked for it.
     columns: &[NAME, Column::text("Handler", "", |class, _| class.str("handler").into()), AGE],
+    strategy: Strategy {
+        checks_finalizers: false,
+        repeats_meta: Repeats::all(Repeat::WholeFirst),
+        create_on_update: true,
+        unconditional_update: false,
+        ..Strategy::DEFAULTS
+    },
     rules: &RuntimeClassRules,
     ..Kind::DEFAULTS
 };
@@ -59,26 +67,6 @@ impl Rules for RuntimeClassRules {
         let selector = class.get("scheduling").map("nodeSelector");
         let old_labels = selector.keys().filter_map(|key| warnings::old_node_label(key));
         old_labels.map(|words| format!("scheduling.nodeSelector: {words}")).collect()
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::WholeFirst
-    }
-
-    fn checks_finalizers(&self) -> bool {
-        false
-    }
-
-    fn create_on_update(&self) -> bool {
-        true
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

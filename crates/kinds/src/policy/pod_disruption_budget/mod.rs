@@ -1,11 +1,12 @@
 //! PodDisruptionBudget: how many pods of a set may be taken down at once.
 
+use crate::strategy::{NameRule, Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::field::{BadValue, Errors, Path};
 use rkube_machinery::{Value, json, names, object};
 
 use crate::columns::{AGE, NAME};
 use crate::fields::{carry, shown_selector};
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Subresource};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -35,6 +36,15 @@ pub static KIND: Kind = Kind {
         },
         AGE,
     ],
+    strategy: Strategy {
+        name_rule: NameRule::Common,
+        checks_finalizers: false,
+        repeats_meta: Repeats::all(Repeat::Nothing),
+        unconditional_update: false,
+        has_generation: true,
+        reset_fields: ResetFields::STATUS,
+        ..Strategy::DEFAULTS
+    },
     rules: &BudgetRules,
     ..Kind::DEFAULTS
 };
@@ -75,27 +85,6 @@ impl Rules for BudgetRules {
         let mut found = Errors::new();
         meta::validate_label_selector(Path::ROOT, old.get("spec").get("selector"), false, &mut found);
         validate_spec(budget.get("spec"), !found.is_empty(), errors);
-    }
-
-    /// Only what all objects share is asked of metadata.
-    fn name_rule(&self) -> NameRule {
-        NameRule::Common
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Nothing
-    }
-
-    fn checks_finalizers(&self) -> bool {
-        false
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn has_generation(&self) -> bool {
-        true
     }
 }
 

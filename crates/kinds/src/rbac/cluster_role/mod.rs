@@ -1,6 +1,7 @@
 //! ClusterRole: what its holders may do everywhere, or in a namespace where a RoleBinding names it. It may be the sum
 //! of other roles that carry labels.
 
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::selector::labels::Selector;
@@ -19,6 +20,12 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.rbac.v1.ClusterRole",
     storage_prefix: "clusterroles",
     columns: &[NAME, CREATED_AT],
+    strategy: Strategy {
+        name_rule: NameRule::PathSegment,
+        repeats_meta: Repeats::all(Repeat::New),
+        create_on_update: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &RbacRules { default: |_| {}, validate, change: |_, _, _| {} },
     ..Kind::DEFAULTS
 };

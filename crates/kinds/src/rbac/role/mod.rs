@@ -3,6 +3,7 @@
 use super::{GROUP, RbacRules, policy_rule};
 use crate::columns::{CREATED_AT, NAME};
 use crate::kind::Kind;
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -12,6 +13,12 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.rbac.v1.Role",
     storage_prefix: "roles",
     columns: &[NAME, CREATED_AT],
+    strategy: Strategy {
+        name_rule: NameRule::PathSegment,
+        repeats_meta: Repeats::all(Repeat::New),
+        create_on_update: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &RbacRules {
         default: |_| {},
         validate: |role, _, errors| policy_rule::validate_all(role, true, errors),

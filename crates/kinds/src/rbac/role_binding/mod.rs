@@ -3,6 +3,7 @@
 use super::{GROUP, RbacRules, binding};
 use crate::columns::{AGE, NAME};
 use crate::kind::{Column, Kind};
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 
 pub static KIND: Kind = Kind {
     group: GROUP,
@@ -24,6 +25,12 @@ pub static KIND: Kind = Kind {
         Column::wide("Groups", "Groups in the roleBinding", binding::groups),
         Column::wide("ServiceAccounts", "ServiceAccounts in the roleBinding", binding::service_accounts),
     ],
+    strategy: Strategy {
+        name_rule: NameRule::PathSegment,
+        repeats_meta: Repeats::all(Repeat::New),
+        create_on_update: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &RbacRules {
         default: binding::default,
         validate: |object, _, errors| binding::validate(object, true, &["Role", "ClusterRole"], errors),

@@ -1,5 +1,6 @@
 //! DeviceClass: devices that claims can ask for by one name.
 
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
@@ -8,7 +9,7 @@ use super::lists::slice;
 use super::{GROUP, selector};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::resources::is_extended;
-use crate::kind::{Kind, NameRule, Part, Repeat, Rules, Scope, renamed};
+use crate::kind::{Kind, Part, Rules, Scope, renamed};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -20,6 +21,13 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.resource.v1.DeviceClass",
     storage_prefix: "deviceclasses",
     columns: &[NAME, AGE],
+    strategy: Strategy {
+        name_rule: NameRule::LongName,
+        repeats_meta: Repeats::all(Repeat::Nothing),
+        has_generation: true,
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &DeviceClassRules,
     ..Kind::DEFAULTS
 };
@@ -52,29 +60,9 @@ impl Rules for DeviceClassRules {
     }
 
     fn validate_update(&self, _part: Part, class: &Value, old: &Value, errors: &mut Errors) {
-        meta::validate_again(class, false, self.name_rule(), errors);
+        meta::validate_again(class, false, NameRule::LongName, errors);
         meta::validate_update_again(class, old, errors);
         validate(class.get("spec"), old.get("spec"), errors);
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::LongName
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Nothing
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }
 

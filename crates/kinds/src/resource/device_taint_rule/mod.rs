@@ -1,5 +1,6 @@
 //! DeviceTaintRule: a taint for all devices that are alike in some way.
 
+use crate::strategy::{ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
@@ -39,6 +40,12 @@ pub static KIND: Kind = Kind {
         }),
         AGE,
     ],
+    strategy: Strategy {
+        has_generation: true,
+        reset_fields: ResetFields::STATUS_ALONE,
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &TaintRuleRules,
     ..Kind::DEFAULTS
 };
@@ -91,22 +98,6 @@ impl Rules for TaintRuleRules {
         if list.len() > CONDITIONS_MAX {
             errors.too_many(STATUS.child("conditions"), list.len(), CONDITIONS_MAX);
         }
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        match part {
-            Part::Main => &[&["status"]],
-            Part::Status => &[&["metadata"], &["spec"]],
-            Part::Other(_) => &[],
-        }
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }
 

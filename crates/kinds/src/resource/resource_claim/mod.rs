@@ -4,6 +4,7 @@
 
 mod status;
 
+use crate::strategy::{NameRule, Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 
@@ -12,7 +13,7 @@ use super::{GROUP, admin, claim_spec, defaults};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::go_form;
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Conversion, Kind, NameRule, Part, Repeat, Rules, Subresource, renamed};
+use crate::kind::{Column, Conversion, Kind, Part, Rules, Subresource, renamed};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -28,6 +29,12 @@ pub static KIND: Kind = Kind {
         Column::text("State", "A summary of the current state (allocated, pending, reserved, etc.).", state),
         AGE,
     ],
+    strategy: Strategy {
+        repeats_meta: Repeats { main: Repeat::Nothing, status: Repeat::Update, other: Repeat::Update },
+        reset_fields: ResetFields::STATUS_ALONE,
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &ClaimRules { default_spec: defaults::claim_spec },
     ..Kind::DEFAULTS
 };
@@ -111,22 +118,6 @@ impl Rules for ClaimRules {
             let shown = BadValue::Text(go_form::go_json("ResourceClaimSpec", spec));
             errors.invalid(SPEC, shown, "field is immutable");
         }
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Update } else { Repeat::Nothing }
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        match part {
-            Part::Main => &[&["status"]],
-            Part::Status => &[&["metadata"], &["spec"]],
-            Part::Other(_) => &[],
-        }
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }
 

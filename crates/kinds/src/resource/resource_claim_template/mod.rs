@@ -1,5 +1,6 @@
 //! ResourceClaimTemplate: claims that are made for pods.
 
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 
@@ -8,7 +9,7 @@ use super::{GROUP, admin, claim_spec, defaults};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::claim_template::validate_template_meta;
 use crate::core::pod_spec::go_form;
-use crate::kind::{Conversion, Kind, NameRule, Part, Repeat, Rules, renamed};
+use crate::kind::{Conversion, Kind, Part, Rules, renamed};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -19,6 +20,11 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.resource.v1.ResourceClaimTemplate",
     storage_prefix: "resourceclaimtemplates",
     columns: &[NAME, AGE],
+    strategy: Strategy {
+        repeats_meta: Repeats::all(Repeat::Nothing),
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &TemplateRules { default_spec: defaults::claim_spec },
     ..Kind::DEFAULTS
 };
@@ -81,17 +87,5 @@ impl Rules for TemplateRules {
             let shown = BadValue::Text(go_form::go_json("ResourceClaimTemplateSpec", spec));
             errors.invalid(SPEC, shown, "field is immutable");
         }
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Nothing
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }

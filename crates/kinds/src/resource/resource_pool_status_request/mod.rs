@@ -1,5 +1,6 @@
 //! ResourcePoolStatusRequest: a question about the pools of a driver, and its answer.
 
+use crate::strategy::{ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 use rkube_machinery::names;
@@ -49,6 +50,12 @@ pub static KIND: Kind = Kind {
         Column::text("Status", "Processing status.", |request, _| state(request).into()),
         Column::text("Completed", "Time since the observation completed.", completed),
     ],
+    strategy: Strategy {
+        unconditional_update: false,
+        reset_fields: ResetFields::STATUS_ALONE,
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &RequestRules,
     ..Kind::DEFAULTS
 };
@@ -106,22 +113,6 @@ impl Rules for RequestRules {
         if !go_form::same_plain(request.get("spec"), old.get("spec")) {
             errors.invalid(SPEC, &Value::Null, "field is immutable");
         }
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        match part {
-            Part::Main => &[&["status"]],
-            Part::Status => &[&["metadata"], &["spec"]],
-            Part::Other(_) => &[],
-        }
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }
 

@@ -5,6 +5,7 @@ mod capacity;
 mod device;
 mod spec;
 
+use crate::strategy::Strategy;
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, quote};
 
@@ -38,6 +39,7 @@ pub static KIND: Kind = Kind {
         Selectable { label: "spec.nodeName", value: |slice| slice.get("spec").str("nodeName").to_owned() },
         Selectable { label: "spec.driver", value: |slice| slice.get("spec").str("driver").to_owned() },
     ],
+    strategy: Strategy { has_generation: true, returns_deleted_object: true, ..Strategy::DEFAULTS },
     rules: &SliceRules,
     ..Kind::DEFAULTS
 };
@@ -86,18 +88,6 @@ impl Rules for SliceRules {
         }
         let driver = quote(driver);
         vec![format!("spec.driver: driver names should be lowercase; {driver} contains uppercase characters")]
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }
 

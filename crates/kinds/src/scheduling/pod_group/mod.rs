@@ -1,7 +1,9 @@
 //! PodGroup: pods that are placed together. Off unless it is asked for.
 
+use crate::strategy::{ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
+use rkube_machinery::managed::Reset;
 
 use super::templates;
 use crate::columns::{AGE, NAME, NONE};
@@ -32,6 +34,10 @@ pub static KIND: Kind = Kind {
         Column::text("Status", "Status of the PodGroup", status),
         AGE,
     ],
+    strategy: Strategy {
+        reset_fields: ResetFields { status: Reset::Fields(&[&["metadata"], &["spec"]]), ..ResetFields::NONE },
+        ..Strategy::DEFAULTS
+    },
     rules: &PodGroupRules,
     ..Kind::DEFAULTS
 };
@@ -96,10 +102,6 @@ impl Rules for PodGroupRules {
     /// As objects read: the default holds although a new group may not say so itself.
     fn canonicalize(&self, group: &mut Value) {
         self.default(group);
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        if part == Part::Status { &[&["metadata"], &["spec"]] } else { &[] }
     }
 }
 

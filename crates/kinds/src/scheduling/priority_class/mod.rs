@@ -89,10 +89,6 @@ impl Rules for PriorityClassRules {
             errors.invalid(Path::new("preemptionPolicy"), class.get("preemptionPolicy"), "field is immutable");
         }
     }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
 }
 
 /// Why this is not the class of the system that its name says.

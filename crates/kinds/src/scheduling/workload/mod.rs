@@ -59,10 +59,6 @@ impl Rules for WorkloadRules {
             validate_count(path, spec.list("podGroupTemplates").len(), errors);
         }
     }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
 }
 
 fn drop_disabled(workload: &mut Value, old: &Value) {

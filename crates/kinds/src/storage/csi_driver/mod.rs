@@ -2,6 +2,7 @@
 
 mod validate;
 
+use crate::strategy::Strategy;
 use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
 
@@ -36,6 +37,7 @@ pub static KIND: Kind = Kind {
         Column::text("Modes", "doc:io.k8s.api.storage.v1.CSIDriverSpec volumeLifecycleModes", modes),
         AGE,
     ],
+    strategy: Strategy { unconditional_update: false, returns_deleted_object: true, ..Strategy::DEFAULTS },
     rules: &DriverRules,
     ..Kind::DEFAULTS
 };
@@ -97,18 +99,6 @@ impl Rules for DriverRules {
             return Vec::new();
         }
         vec![TOKENS_WARNING.to_owned()]
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }
 

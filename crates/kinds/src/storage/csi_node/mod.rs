@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 
@@ -9,7 +10,7 @@ use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::{Seen, qualified_name};
 use crate::core::pod_spec::{go_form, validate_driver_name};
 use crate::fields::texts;
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Scope};
+use crate::kind::{Column, Kind, Part, Rules, Scope};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -28,6 +29,12 @@ pub static KIND: Kind = Kind {
         },
         AGE,
     ],
+    strategy: Strategy {
+        repeats_meta: Repeats::all(Repeat::Nothing),
+        unconditional_update: false,
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &CsiNodeRules,
     ..Kind::DEFAULTS
 };
@@ -58,22 +65,6 @@ impl Rules for CsiNodeRules {
                 validate_stays(driver, before, errors);
             }
         }
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Nothing
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }
 

@@ -1,5 +1,6 @@
 //! CSIStorageCapacity: how much storage of a class is left in a part of the cluster.
 
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
@@ -7,7 +8,7 @@ use crate::columns::NAME;
 use crate::core::pod_spec::warnings::old_node_label;
 use crate::core::pod_spec::{amounts, checks, go_form};
 use crate::fields::shown_selector;
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules};
+use crate::kind::{Column, Kind, Part, Rules};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -28,6 +29,11 @@ pub static KIND: Kind = Kind {
             )
         },
     ],
+    strategy: Strategy {
+        repeats_meta: Repeats::all(Repeat::Nothing),
+        unconditional_update: false,
+        ..Strategy::DEFAULTS
+    },
     rules: &CapacityRules,
     ..Kind::DEFAULTS
 };
@@ -70,18 +76,6 @@ impl Rules for CapacityRules {
             }
         }
         warnings
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Nothing
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod topology;
 
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
@@ -9,7 +10,7 @@ use super::checks;
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::one_of;
 use crate::core::pod_spec::warnings::old_node_label;
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Scope};
+use crate::kind::{Column, Kind, Part, Rules, Scope};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -39,6 +40,11 @@ pub static KIND: Kind = Kind {
         ),
         AGE,
     ],
+    strategy: Strategy {
+        repeats_meta: Repeats::all(Repeat::Nothing),
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &StorageClassRules,
     ..Kind::DEFAULTS
 };
@@ -92,18 +98,6 @@ impl Rules for StorageClassRules {
             }
         }
         warnings
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Nothing
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }
 

@@ -1,5 +1,6 @@
 //! VolumeAttachment: a volume is to be attached to a node by a driver.
 
+use crate::strategy::{NameRule, Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 
@@ -9,7 +10,7 @@ use crate::core::pod_spec::checks::dns_subdomain;
 use crate::core::pod_spec::volume_defaults::default_source;
 use crate::core::pod_spec::{amounts, go_form, validate_driver_name};
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, NameRule, Part, Repeat, Rules, Scope, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -43,6 +44,13 @@ pub static KIND: Kind = Kind {
         },
         AGE,
     ],
+    strategy: Strategy {
+        repeats_meta: Repeats::all(Repeat::Nothing),
+        unconditional_update: false,
+        reset_fields: ResetFields::STATUS_ALONE,
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &AttachmentRules,
     ..Kind::DEFAULTS
 };
@@ -100,26 +108,6 @@ impl Rules for AttachmentRules {
             let shown = BadValue::Text(go_form::go_json("VolumeAttachmentSpec", spec));
             errors.invalid(SPEC, shown, "field is immutable");
         }
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Nothing
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        match part {
-            Part::Main => &[&["status"]],
-            Part::Status => &[&["metadata"], &["spec"]],
-            Part::Other(_) => &[],
-        }
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }
 

@@ -1,11 +1,12 @@
 //! VolumeAttributesClass: attributes of volumes that can change while they are in use, under a name.
 
+use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use super::checks;
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Conversion, Kind, NameRule, Part, Repeat, Rules, Scope};
+use crate::kind::{Column, Conversion, Kind, Part, Rules, Scope};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -24,6 +25,11 @@ pub static KIND: Kind = Kind {
         }),
         AGE,
     ],
+    strategy: Strategy {
+        repeats_meta: Repeats::all(Repeat::Nothing),
+        returns_deleted_object: true,
+        ..Strategy::DEFAULTS
+    },
     rules: &AttributesClassRules,
     ..Kind::DEFAULTS
 };
@@ -65,17 +71,5 @@ impl Rules for AttributesClassRules {
         }
         meta::validate_again(class, false, NameRule::Subdomain, errors);
         self.validate_create(class, errors);
-    }
-
-    fn repeats_meta(&self, _part: Part) -> Repeat {
-        Repeat::Nothing
-    }
-
-    fn reset_fields(&self, _part: Part) -> &'static [&'static [&'static str]] {
-        &[]
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
     }
 }

@@ -1,12 +1,13 @@
 //! StorageVersionMigration: asks for all objects of a resource to be written again in the version stored today.
 
+use crate::strategy::{Repeat, Repeats, ResetFields, Strategy};
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names;
 
 use crate::columns::NAME;
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, Part, Repeat, Rules, Scope, Subresource};
+use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
 use crate::meta;
 
 pub static KIND: Kind = Kind {
@@ -25,6 +26,12 @@ pub static KIND: Kind = Kind {
         Column::text("Resource", "GroupResource to migrate", resource),
         Column::text("Status", "Status of the migration", status),
     ],
+    strategy: Strategy {
+        repeats_meta: Repeats { main: Repeat::New, status: Repeat::Update, other: Repeat::Update },
+        unconditional_update: false,
+        reset_fields: ResetFields::STATUS_ALONE,
+        ..Strategy::DEFAULTS
+    },
     rules: &MigrationRules,
     ..Kind::DEFAULTS
 };
@@ -66,21 +73,6 @@ impl Rules for MigrationRules {
                 rkube_machinery::field::quote(&part(migration, "resource"))
             );
             errors.invalid(SPEC, rkube_machinery::field::BadValue::Text(shown), "field is immutable");
-        }
-    }
-
-    fn repeats_meta(&self, part: Part) -> Repeat {
-        if part == Part::Status { Repeat::Update } else { Repeat::New }
-    }
-
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
-        match part {
-            Part::Status => &[&["metadata"], &["spec"]],
-            _ => &[&["status"]],
         }
     }
 }
