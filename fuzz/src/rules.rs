@@ -1,7 +1,7 @@
 //! The rules of built-in kinds on arbitrary objects: defaults, preparation, validation, columns.
 
 use rkube_kinds::kind::Part;
-use rkube_kinds::{ALL, Kind};
+use rkube_kinds::{Kind, all};
 use rkube_machinery::decode::decode;
 use rkube_machinery::{Value, json};
 
@@ -9,7 +9,7 @@ use super::documents::Choices;
 
 pub fn kinds(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
-    let kind = ALL[choices.below(ALL.len())];
+    let kind = &all()[choices.below(all().len())];
     let Some(old) = object(&mut choices, kind) else { return };
     let mut old = stored(kind, old);
     kind.rules.prepare_create(&mut old);
@@ -29,7 +29,7 @@ pub fn kinds(bytes: &[u8]) {
 
 /// A decoded object with its defaults, which stay when they are filled in again.
 fn object(choices: &mut Choices<'_>, kind: &Kind) -> Option<Value> {
-    let schema = kind.schema()?;
+    let schema = kind.schema.table()?;
     let mut object = decode(choices.fitting(schema, 0), schema).ok()?.value;
     kind.rules.default(&mut object);
     let once = json::to_string(&object);
@@ -39,21 +39,19 @@ fn object(choices: &mut Choices<'_>, kind: &Kind) -> Option<Value> {
 }
 
 fn stored(kind: &Kind, object: Value) -> Value {
-    kind.conversion.as_ref().map_or_else(|| object.clone(), |conversion| (conversion.to_stored)(object.clone()))
+    kind.conversion.as_ref().map_or_else(|| object.clone(), |conversion| conversion.to_stored(object.clone()))
 }
 
 /// Everything that looks at a stored object.
 fn read(kind: &Kind, object: &Value) {
-    for column in kind.columns {
-        let _ = (column.cell)(object, 1_700_000_000);
+    for column in kind.columns.iter() {
+        let _ = column.cell(object, 1_700_000_000);
     }
-    for field in kind.selectable {
-        let _ = (field.value)(object);
-    }
+    let _ = kind.selectable.values(object);
     let _ = kind.rules.grace_period_seconds(object, None);
     let mut deleted = object.clone();
     kind.rules.prepare_deletion(&mut deleted);
     if let Some(conversion) = &kind.conversion {
-        let _ = (conversion.from_stored)(object.clone());
+        let _ = conversion.from_stored(object.clone());
     }
 }

@@ -6,14 +6,14 @@ use rkube_machinery::{Value, object};
 use crate::resources::Resources;
 
 /// Group versions in the order in which clients should prefer them: the core first, then by name.
-fn groups(resources: &Resources) -> Vec<(&'static str, Vec<&'static str>)> {
-    let mut groups: Vec<(&'static str, Vec<&'static str>)> = Vec::new();
+fn groups(resources: &Resources) -> Vec<(&str, Vec<&str>)> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for served in resources.all() {
-        let kind = served.kind;
+        let kind = &served.kind;
         match groups.iter_mut().find(|group| group.0 == kind.group) {
-            Some(group) if group.1.contains(&kind.version) => {}
-            Some(group) => group.1.push(kind.version),
-            None => groups.push((kind.group, vec![kind.version])),
+            Some(group) if group.1.contains(&kind.version.as_str()) => {}
+            Some(group) => group.1.push(&kind.version),
+            None => groups.push((&kind.group, vec![&kind.version])),
         }
     }
     for group in &mut groups {
@@ -76,8 +76,8 @@ pub fn resource_list(resources: &Resources, group: &str, version: &str) -> Optio
     }
     let mut listed = Vec::new();
     for served in resources.all().iter().filter(|served| served.kind.group == group && served.kind.version == version) {
-        listed.push(resource(served.kind));
-        listed.extend(served.kind.subresources.iter().map(|part| subresource(served.kind, part)));
+        listed.push(resource(&served.kind));
+        listed.extend(served.kind.subresources.iter().map(|part| subresource(&served.kind, part)));
     }
     listed.sort_by(|left, right| left.str("name").cmp(right.str("name")));
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
@@ -92,17 +92,17 @@ pub fn resource_list(resources: &Resources, group: &str, version: &str) -> Optio
 
 fn resource(kind: &Kind) -> Value {
     let mut entry = object! {
-        "name": kind.resource,
-        "singularName": kind.singular,
+        "name": kind.resource.clone(),
+        "singularName": kind.singular.clone(),
         "namespaced": kind.is_namespaced(),
-        "kind": kind.kind,
+        "kind": kind.kind.clone(),
         "verbs": texts(kind.verbs),
     };
     if !kind.short_names.is_empty() {
-        entry.set("shortNames", texts(kind.short_names));
+        entry.set("shortNames", texts(&kind.short_names));
     }
     if !kind.categories.is_empty() {
-        entry.set("categories", texts(kind.categories));
+        entry.set("categories", texts(&kind.categories));
     }
     if !kind.storage_prefix.is_empty() {
         entry.set("storageVersionHash", storage_hash(kind));
@@ -120,7 +120,7 @@ fn subresource(kind: &Kind, part: &Subresource) -> Value {
         entry.set("group", group);
         entry.set("version", version);
     }
-    entry.set("kind", part.kind.unwrap_or(kind.kind));
+    entry.set("kind", part.kind.unwrap_or(&kind.kind));
     entry.set("verbs", texts(part.verbs));
     entry
 }
@@ -128,7 +128,7 @@ fn subresource(kind: &Kind, part: &Subresource) -> Value {
 /// A stable mark of the form in which a kind is stored: the same for all versions that share a storage.
 fn storage_hash(kind: &Kind) -> String {
     use base64::Engine as _;
-    let candidates = rkube_kinds::ALL.iter().copied();
+    let candidates = rkube_kinds::all().iter().map(|kind| &**kind);
     let stored = |other: &&Kind| other.storage_prefix == kind.storage_prefix && other.conversion.is_none();
     let kind = candidates.into_iter().find(stored).unwrap_or(kind);
     let text = format!("{}/{}/{}", kind.group, kind.version, kind.kind);
@@ -136,8 +136,8 @@ fn storage_hash(kind: &Kind) -> String {
     base64::engine::general_purpose::STANDARD.encode(&digest.as_ref()[..8])
 }
 
-fn texts(texts: &[&str]) -> Value {
-    Value::Array(texts.iter().map(|text| Value::from(*text)).collect())
+fn texts(texts: &[impl AsRef<str>]) -> Value {
+    Value::Array(texts.iter().map(|text| Value::from(text.as_ref())).collect())
 }
 
 /// The aggregated document for `/api` (the core) or `/apis` (all others).
@@ -169,7 +169,7 @@ fn aggregated_version(resources: &Resources, group: &str, version: &str) -> Valu
         .all()
         .iter()
         .filter(|served| served.kind.group == group && served.kind.version == version)
-        .map(|served| aggregated_resource(served.kind))
+        .map(|served| aggregated_resource(&served.kind))
         .collect();
     listed.sort_by(|left, right| left.str("resource").cmp(right.str("resource")));
     object! { "version": version, "resources": listed, "freshness": "Current" }
@@ -179,17 +179,17 @@ fn aggregated_resource(kind: &Kind) -> Value {
     let response =
         |group: &str, version: &str, name: &str| object! { "group": group, "version": version, "kind": name };
     let mut entry = object! {
-        "resource": kind.resource,
-        "responseKind": response(kind.group, kind.version, kind.kind),
+        "resource": kind.resource.clone(),
+        "responseKind": response(&kind.group, &kind.version, &kind.kind),
         "scope": match kind.scope { Scope::Namespaced => "Namespaced", Scope::Cluster => "Cluster" },
-        "singularResource": kind.singular,
+        "singularResource": kind.singular.clone(),
         "verbs": texts(kind.verbs),
     };
     if !kind.short_names.is_empty() {
-        entry.set("shortNames", texts(kind.short_names));
+        entry.set("shortNames", texts(&kind.short_names));
     }
     if !kind.categories.is_empty() {
-        entry.set("categories", texts(kind.categories));
+        entry.set("categories", texts(&kind.categories));
     }
     if !kind.subresources.is_empty() {
         let mut parts: Vec<&Subresource> = kind.subresources.iter().collect();
@@ -197,10 +197,10 @@ fn aggregated_resource(kind: &Kind) -> Value {
         let parts: Vec<Value> = parts
             .into_iter()
             .map(|part| {
-                let (group, version) = part.group_version.unwrap_or((kind.group, kind.version));
+                let (group, version) = part.group_version.unwrap_or((&kind.group, &kind.version));
                 object! {
                     "subresource": part.name,
-                    "responseKind": response(group, version, part.kind.unwrap_or(kind.kind)),
+                    "responseKind": response(group, version, part.kind.unwrap_or(&kind.kind)),
                     "verbs": texts(part.verbs),
                 }
             })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
+use rkube_machinery::Text;
 
 use crate::server::ApiServer;
 
@@ -15,7 +16,7 @@ const BOUNDS: [u64; 10] = [500, 1_000, 5_000, 25_000, 50_000, 100_000, 250_000, 
 #[derive(Default)]
 pub struct Metrics {
     requests: RwLock<HashMap<Key, Arc<Series>>>,
-    long_running: RwLock<HashMap<&'static str, Arc<AtomicI64>>>,
+    long_running: RwLock<HashMap<Text, Arc<AtomicI64>>>,
     mutating: AtomicI64,
     reading: AtomicI64,
 }
@@ -24,9 +25,9 @@ pub struct Metrics {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     pub verb: &'static str,
-    pub group: &'static str,
-    pub version: &'static str,
-    pub resource: &'static str,
+    pub group: Text,
+    pub version: Text,
+    pub resource: Text,
     pub subresource: &'static str,
     pub scope: &'static str,
     pub code: u16,
@@ -68,8 +69,8 @@ impl Metrics {
         }
     }
 
-    pub fn long_running(&self, resource: &'static str) -> Running {
-        let counter = self.long_running.write().entry(resource).or_default().clone();
+    pub fn long_running(&self, resource: &Text) -> Running {
+        let counter = self.long_running.write().entry(resource.clone()).or_default().clone();
         counter.fetch_add(1, Ordering::Relaxed);
         Running(counter)
     }

@@ -15,7 +15,7 @@ use crate::content::{Answer, Body};
 const JSON: &str = "application/json";
 
 pub struct OpenApi {
-    kinds: Vec<&'static Kind>,
+    kinds: Vec<Arc<Kind>>,
     /// By path: `api/v1`, `apis/apps/v1`. Only paths that exist are kept.
     v3: Mutex<HashMap<String, Arc<Document>>>,
     v3_index: OnceLock<Document>,
@@ -29,7 +29,7 @@ struct Document {
 }
 
 impl OpenApi {
-    pub fn new(kinds: Vec<&'static Kind>) -> OpenApi {
+    pub fn new(kinds: Vec<Arc<Kind>>) -> OpenApi {
         OpenApi {
             kinds,
             v3: Mutex::default(),
@@ -39,22 +39,26 @@ impl OpenApi {
         }
     }
 
+    fn kinds(&self) -> Vec<&Kind> {
+        self.kinds.iter().map(|kind| &**kind).collect()
+    }
+
     pub fn answer(&self, path: &str, headers: &HeaderMap) -> Option<Answer> {
         let rest = path.trim_matches('/').strip_prefix("openapi/")?;
         match rest {
             "v2" => {
                 let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
                 if accept.contains("proto-openapi.spec.v2") {
-                    let make = || Document::new(documents::v2_protobuf(&documents::v2_document(&self.kinds)));
+                    let make = || Document::new(documents::v2_protobuf(&documents::v2_document(&self.kinds())));
                     return Some(
                         self.v2_protobuf.get_or_init(make).answer(documents::V2_PROTOBUF_CONTENT_TYPE, headers),
                     );
                 }
-                let make = || Document::new(json::to_string(&documents::v2_document(&self.kinds)).into_bytes());
+                let make = || Document::new(json::to_string(&documents::v2_document(&self.kinds())).into_bytes());
                 Some(self.v2.get_or_init(make).answer(JSON, headers))
             }
             "v3" => {
-                let index = || documents::v3_index(documents::v3_paths(&self.kinds));
+                let index = || documents::v3_index(documents::v3_paths(&self.kinds()));
                 let make = || Document::new(json::to_string(&index()).into_bytes());
                 Some(self.v3_index.get_or_init(make).answer(JSON, headers))
             }
@@ -67,7 +71,7 @@ impl OpenApi {
         if let Some(document) = kept.get(path) {
             return Some(document.clone());
         }
-        let document = Arc::new(Document::new(documents::v3_document(&self.kinds, path)?));
+        let document = Arc::new(Document::new(documents::v3_document(&self.kinds(), path)?));
         kept.insert(path.to_owned(), document.clone());
         Some(document)
     }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rkube_kinds::Kind;
-use rkube_machinery::{GroupResource, Type, TypeRef, Value};
+use rkube_machinery::{GroupResource, Text, Type, TypeRef, Value};
 
 use crate::cache::{self, Entry, schema_of};
 
 /// A kind in one version as it is served.
 pub struct Served {
-    pub kind: &'static Kind,
+    pub kind: Arc<Kind>,
     pub schema: &'static Type,
     /// The schema of the version in which objects are stored.
     pub stored_schema: &'static Type,
@@ -31,7 +31,7 @@ impl Served {
     /// An object in the stored form, in this version.
     pub fn to_served(&self, stored: Value) -> Value {
         match &self.kind.conversion {
-            Some(conversion) => (conversion.from_stored)(stored),
+            Some(conversion) => conversion.from_stored(stored),
             None => stored,
         }
     }
@@ -39,7 +39,7 @@ impl Served {
     /// An object of this version in the form in which it is stored.
     pub fn to_stored(&self, value: Value) -> Value {
         match &self.kind.conversion {
-            Some(conversion) => (conversion.to_stored)(value),
+            Some(conversion) => conversion.to_stored(value),
             None => value,
         }
     }
@@ -58,21 +58,21 @@ impl Served {
 pub struct Resources {
     all: Vec<Arc<Served>>,
     /// By the name of the resource; few groups and versions share one.
-    by_name: HashMap<&'static str, Vec<Arc<Served>>>,
+    by_name: HashMap<Text, Vec<Arc<Served>>>,
     caches: Vec<Arc<cache::Resource>>,
 }
 
 impl Resources {
-    pub fn new(kinds: &[&'static Kind]) -> Resources {
+    pub fn new(kinds: &[Arc<Kind>]) -> Resources {
         let mut caches: Vec<Arc<cache::Resource>> = Vec::new();
         // The version in which objects are stored may itself not be served.
         let stored = |prefix: &str| {
-            let candidates = kinds.iter().chain(rkube_kinds::ALL);
-            candidates.copied().find(|kind| kind.storage_prefix == prefix && kind.conversion.is_none())
+            let mut candidates = kinds.iter().chain(rkube_kinds::all());
+            candidates.find(|kind| kind.storage_prefix == prefix && kind.conversion.is_none()).cloned()
         };
         for kind in kinds.iter().filter(|kind| !kind.storage_prefix.is_empty()) {
             let known = caches.iter().any(|cache| cache.kind.storage_prefix == kind.storage_prefix);
-            if let Some(stored) = stored(kind.storage_prefix).filter(|_| !known) {
+            if let Some(stored) = stored(&kind.storage_prefix).filter(|_| !known) {
                 caches.push(Arc::new(cache::Resource::new(stored)));
             }
         }
@@ -82,19 +82,19 @@ impl Resources {
             .map(|kind| {
                 let cache = find(kind);
                 Arc::new(Served {
-                    kind,
+                    kind: kind.clone(),
                     schema: schema_of(kind),
-                    stored_schema: cache.as_ref().map_or_else(|| schema_of(kind), |cache| schema_of(cache.kind)),
+                    stored_schema: cache.as_ref().map_or_else(|| schema_of(kind), |cache| schema_of(&cache.kind)),
                     cache,
-                    group_resource: GroupResource::new(kind.group, kind.resource),
+                    group_resource: kind.group_resource(),
                     api_version: kind.api_version(),
                     list_kind: format!("{}List", kind.kind),
                 })
             })
             .collect();
-        let mut by_name: HashMap<&'static str, Vec<Arc<Served>>> = HashMap::new();
+        let mut by_name: HashMap<Text, Vec<Arc<Served>>> = HashMap::new();
         for served in &all {
-            by_name.entry(served.kind.resource).or_default().push(served.clone());
+            by_name.entry(served.kind.resource.clone()).or_default().push(served.clone());
         }
         Resources { all, by_name, caches }
     }

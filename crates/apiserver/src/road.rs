@@ -274,7 +274,7 @@ fn find_misfit(
     // Each event is an object; one that is asked for as a list ends the watch.
     let is_list =
         is_list || (info.verb == "watch" && matches!(accepted.transform, Transform::PartialObjectMetadataList(_)));
-    let what = || go_type(served.kind, &info.subresource, is_list);
+    let what = || go_type(&served.kind, &info.subresource, is_list);
     match misfit(accepted.transform, &options.include_object, is_list, info.subresource == "log", what) {
         Some(misfit) if info.verb == "watch" => Err(misfit.status),
         Some(misfit) => {
@@ -356,7 +356,7 @@ fn check_place(served: &Served, info: &RequestInfo) -> Result<(), Status> {
 }
 
 fn key_of(served: &Served, info: &RequestInfo, code: StatusCode) -> Key {
-    let kind = served.kind;
+    let kind = &served.kind;
     let subresource = kind.subresources.iter().find(|part| part.name == info.subresource).map_or("", |part| part.name);
     let verb = match info.verb.as_ref() {
         "create" => "POST",
@@ -375,9 +375,9 @@ fn key_of(served: &Served, info: &RequestInfo, code: StatusCode) -> Key {
     };
     Key {
         verb,
-        group: kind.group,
-        version: kind.version,
-        resource: kind.resource,
+        group: kind.group.clone(),
+        version: kind.version.clone(),
+        resource: kind.resource.clone(),
         subresource,
         scope,
         code: code.as_u16(),

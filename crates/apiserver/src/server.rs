@@ -39,7 +39,7 @@ pub struct Config {
     pub store_is_shared: bool,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    pub kinds: Vec<&'static Kind>,
+    pub kinds: Vec<Arc<Kind>>,
     pub features: Features,
     pub in_flight_max: InFlightMax,
     pub tokens: Tokens,

@@ -1,6 +1,6 @@
 //! The built-in kinds as a table.
 //!
-//! A kind is a folder with its rules and a line in [`ALL`]. Everything else about it (routes, discovery, OpenAPI,
+//! A kind is a folder with its rules and a line in [`TABLE`]. Everything else about it (routes, discovery, OpenAPI,
 //! storage, watch cache, columns) follows from its row. All functions are pure: they take objects and the time, and
 //! return objects, errors and cells.
 
@@ -35,13 +35,15 @@ mod storage;
 mod storagemigration;
 pub mod strategy;
 
-pub use kind::{Column, Kind, Rules, ScalePaths, Scope, SelectorForm, Subresource};
+pub use kind::{Column, Kind, Row, Rules, ScalePaths, Scope, SelectorForm, Subresource};
+use std::sync::{Arc, LazyLock};
+
 pub use strategy::Strategy;
 
 pub use self::core::{pod_spec, service};
 
-/// Every built-in kind that is served.
-pub static ALL: &[&Kind] = &[
+/// A row for every built-in kind that is served.
+static TABLE: &[&Row] = &[
     &core::component_status::KIND,
     &core::binding::KIND,
     &core::config_map::KIND,
@@ -138,39 +140,49 @@ pub static ALL: &[&Kind] = &[
     &storagemigration::storage_version_migration::KIND,
 ];
 
-/// The kind that is served at this group, version and plural name.
-pub fn find(group: &str, version: &str, resource: &str) -> Option<&'static Kind> {
-    ALL.iter().copied().find(|kind| kind.resource == resource && kind.group == group && kind.version == version)
+/// Every built-in kind that is served.
+pub fn all() -> &'static [Arc<Kind>] {
+    static ALL: LazyLock<Vec<Arc<Kind>>> = LazyLock::new(|| TABLE.iter().map(|row| Arc::new(Kind::of(row))).collect());
+    &ALL
+}
+
+/// The built-in kind that is served at this group, version and plural name.
+pub fn find(group: &str, version: &str, resource: &str) -> Option<&'static Arc<Kind>> {
+    all().iter().find(|kind| kind.is(group, resource) && kind.version == version)
 }
 
 #[cfg(test)]
 mod tests {
-    use rkube_machinery::Value;
+    use rkube_machinery::{TypeRef, Value};
 
     use super::*;
 
     #[test]
     fn rows_are_whole() {
-        for (index, kind) in ALL.iter().enumerate() {
-            let schema = kind.schema().unwrap_or_else(|| panic!("{} is not in the schema table", kind.type_name));
-            assert_eq!(schema.short_name(), kind.kind);
-            assert!(schema.type_meta, "{} is no object of its own", kind.kind);
-            assert!(!kind.resource.is_empty() && !kind.singular.is_empty() && !kind.verbs.is_empty());
-            assert!(kind.verbs.is_sorted(), "{}: verbs stand in order", kind.kind);
-            assert!(kind.storage_prefix.is_empty() || kind.allows("get"), "{} is stored", kind.kind);
-            let found = find(kind.group, kind.version, kind.resource);
-            assert!(found.is_some_and(|found| std::ptr::eq(found, *kind)), "{} is there twice", kind.resource);
-            let names = kind.columns.iter().map(|column| column.name);
-            let mut distinct: Vec<_> = names.collect();
+        for (index, row) in TABLE.iter().enumerate() {
+            let schema =
+                TypeRef::find(row.type_name).unwrap_or_else(|| panic!("{} is not in the schema table", row.type_name));
+            assert_eq!(schema.short_name(), row.kind);
+            assert!(schema.type_meta, "{} is no object of its own", row.kind);
+            assert!(!row.resource.is_empty() && !row.singular.is_empty() && !row.verbs.is_empty());
+            assert!(row.verbs.is_sorted(), "{}: verbs stand in order", row.kind);
+            let same = TABLE.iter().filter(|other| {
+                other.group == row.group && other.version == row.version && other.resource == row.resource
+            });
+            assert_eq!(same.count(), 1, "{} is there twice", row.resource);
+            let mut distinct: Vec<_> = row.columns.iter().map(|column| column.name).collect();
             distinct.sort_unstable();
             distinct.dedup();
-            assert_eq!(distinct.len(), kind.columns.len(), "{}: columns have names of their own", kind.kind);
-            for column in kind.columns {
+            assert_eq!(distinct.len(), row.columns.len(), "{}: columns have names of their own", row.kind);
+            for column in row.columns {
                 assert!(["string", "integer", "boolean", "date", "number"].contains(&column.kind));
                 let cell = (column.cell)(&Value::object(), 0);
                 assert!(!matches!(cell, Value::Array(_) | Value::Object(_)), "{}: a cell is no list", column.name);
             }
-            assert!(index == 0 || ALL[index - 1].group <= kind.group, "groups stand together");
+            assert!(index == 0 || TABLE[index - 1].group <= row.group, "groups stand together");
+        }
+        for kind in all() {
+            assert!(kind.storage_prefix.is_empty() || kind.allows("get"), "{} is stored", kind.kind);
         }
     }
 }

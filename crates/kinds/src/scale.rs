@@ -3,7 +3,7 @@
 use crate::strategy::NameRule;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::selector::labels::{ParseError, Selector};
-use rkube_machinery::{Value, object};
+use rkube_machinery::{Text, Value, object};
 
 use crate::apps::cells;
 use crate::columns::AGE;
@@ -23,10 +23,12 @@ pub const COLUMNS: &[Column] = &[
 impl ScalePaths {
     /// The object's scale, without managed fields.
     pub fn scale_of(&self, object: &Value) -> Result<Value, ParseError> {
-        let selector = object.at(self.selector);
+        let selector = object.at(&self.selector);
         let selector = match self.selector_form {
-            SelectorForm::LabelSelector => Selector::from_label_selector(selector)?,
-            SelectorForm::Labels => Selector::from_labels(selector.as_map()),
+            SelectorForm::LabelSelector => Selector::from_label_selector(selector)?.to_string(),
+            SelectorForm::Labels => Selector::from_labels(selector.as_map()).to_string(),
+            SelectorForm::Text if self.selector.is_empty() => String::new(),
+            SelectorForm::Text => selector.as_str().to_owned(),
         };
         let mut metadata = Value::object();
         for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -35,9 +37,8 @@ impl ScalePaths {
                 metadata.set(field, value.clone());
             }
         }
-        let replicas = |path: &[&str]| object.at(path).as_int().unwrap_or(0);
-        let mut status = object! { "replicas": replicas(self.status_replicas) };
-        let selector = selector.to_string();
+        let replicas = |path: &[Text]| object.at(path).as_int().unwrap_or(0);
+        let mut status = object! { "replicas": replicas(&self.status_replicas) };
         if !selector.is_empty() {
             status.set("selector", selector);
         }
@@ -45,7 +46,7 @@ impl ScalePaths {
             "kind": "Scale",
             "apiVersion": "autoscaling/v1",
             "metadata": metadata,
-            "spec": object! { "replicas": replicas(self.spec_replicas) },
+            "spec": object! { "replicas": replicas(&self.spec_replicas) },
             "status": status,
         })
     }
@@ -77,6 +78,10 @@ pub fn validate(scale: &Value) -> Errors {
 mod tests {
     use super::*;
 
+    fn workload() -> ScalePaths {
+        crate::find("apps", "v1", "deployments").unwrap().scale.clone().unwrap()
+    }
+
     fn deployment() -> Value {
         object! {
             "metadata": object! { "name": "a", "namespace": "n", "uid": "u", "labels": object! { "x": "y" } },
@@ -91,18 +96,18 @@ mod tests {
     #[test]
     fn a_scale_is_read_and_written() {
         let mut deployment = deployment();
-        let mut scale = ScalePaths::WORKLOAD.scale_of(&deployment).unwrap();
+        let mut scale = workload().scale_of(&deployment).unwrap();
         assert_eq!(scale.get("metadata"), &object! { "name": "a", "namespace": "n", "uid": "u" });
         assert_eq!(scale.get("spec"), &object! { "replicas": 3 });
         assert_eq!(scale.get("status"), &object! { "replicas": 2, "selector": "a=1,b=2" });
         scale.object_mut("spec").set("replicas", 5);
-        ScalePaths::WORKLOAD.write_scale(&scale, &mut deployment);
+        workload().write_scale(&scale, &mut deployment);
         assert_eq!(deployment.get("spec").int("replicas"), 5);
     }
 
     #[test]
     fn plain_selectors_are_read_too() {
-        let paths = ScalePaths { selector_form: SelectorForm::Labels, ..ScalePaths::WORKLOAD };
+        let paths = ScalePaths { selector_form: SelectorForm::Labels, ..workload() };
         let controller = object! { "spec": object! { "selector": object! { "app": "a" } } };
         assert_eq!(paths.scale_of(&controller).unwrap().get("status").str("selector"), "app=a");
     }
@@ -110,7 +115,7 @@ mod tests {
     #[test]
     fn a_scale_is_checked() {
         let texts = |replicas: i64| -> Vec<String> {
-            let mut scale = ScalePaths::WORKLOAD.scale_of(&deployment()).unwrap();
+            let mut scale = workload().scale_of(&deployment()).unwrap();
             scale.object_mut("spec").set("replicas", replicas);
             validate(&scale).0.iter().map(ToString::to_string).collect()
         };

@@ -1,7 +1,7 @@
 //! Roles, webhooks, policies, certificates, API services and reviews: what is wrong with them, in words.
 
 use rkube_kinds::kind::{Part, Requester};
-use rkube_kinds::{ALL, Kind, find};
+use rkube_kinds::{Kind, all, find};
 use rkube_machinery::{Value, decode, json, object};
 
 fn kind(group: &str, version: &str, resource: &str) -> &'static Kind {
@@ -10,7 +10,7 @@ fn kind(group: &str, version: &str, resource: &str) -> &'static Kind {
 
 fn read(kind: &Kind, text: &str) -> Value {
     let raw = json::parse(text.as_bytes()).expect("the text is JSON");
-    let schema = kind.schema().expect("the type is in the table");
+    let schema = kind.schema.table().expect("the type is in the table");
     let mut value = decode::decode(raw, schema).expect("the text fits the type").value;
     kind.rules.default(&mut value);
     value
@@ -249,8 +249,8 @@ fn api_services_are_named_by_version_and_group() {
     let mut local = read(services, r#"{"metadata":{"creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{}}"#);
     services.rules.prepare_create(&mut local);
     assert_eq!(local.get("status").list("conditions")[0].str("lastTransitionTime"), "2026-01-01T00:00:00Z");
-    let available = services.columns[2].cell;
-    assert_eq!(available(&local, 0), Value::from("True"));
+    let available = services.columns.iter().nth(2).unwrap();
+    assert_eq!(available.cell(&local, 0), Value::from("True"));
 }
 
 #[test]
@@ -419,9 +419,9 @@ fn defaults_change_nothing_the_second_time() {
            "matchConstraints":{{"excludeResourceRules":[{{}}]}}}},"webhooks":[{{"rules":[{{}}],"clientConfig":
            {{"service":{{}}}}}}],"subjects":[{{"kind":"User"}},{{"kind":"ServiceAccount"}}]}}"#
     );
-    for kind in ALL.iter().filter(|kind| kind.group.contains("k8s.io") && kind.group != "events.k8s.io") {
+    for kind in all().iter().filter(|kind| kind.group.contains("k8s.io") && kind.group != "events.k8s.io") {
         let raw = json::parse(text.as_bytes()).expect("the text is JSON");
-        let Ok(decoded) = decode::decode(raw, kind.schema().expect("a schema")) else { continue };
+        let Ok(decoded) = decode::decode(raw, kind.schema.table().expect("a schema")) else { continue };
         let mut once = decoded.value;
         kind.rules.default(&mut once);
         let mut twice = once.clone();

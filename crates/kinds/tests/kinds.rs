@@ -10,11 +10,11 @@ fn kind(group: &str, resource: &str) -> &'static Kind {
 
 fn read(kind: &Kind, text: &str) -> Value {
     let raw = json::parse(text.as_bytes()).expect("the text is JSON");
-    let schema = kind.schema().expect("the type is in the table");
+    let schema = kind.schema.table().expect("the type is in the table");
     let mut value = decode::decode(raw, schema).expect("the text fits the type").value;
     kind.rules.default(&mut value);
     match &kind.conversion {
-        Some(conversion) => (conversion.to_stored)(value),
+        Some(conversion) => conversion.to_stored(value),
         None => value,
     }
 }
@@ -38,7 +38,7 @@ fn cells(kind: &Kind, text: &str, now: i64) -> String {
     let cells: Vec<String> = kind
         .columns
         .iter()
-        .map(|column| match (column.cell)(&object, now) {
+        .map(|column| match column.cell(&object, now) {
             Value::String(text) => format!("{text:?}"),
             other => json::to_string(&other),
         })

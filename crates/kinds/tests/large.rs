@@ -27,7 +27,7 @@ fn pods_with_many_parts() {
     let spec = object! { "containers": vec![container], "volumes": volumes };
     let metadata = object! { "name": "large", "namespace": "default" };
     let pod = object! { "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec };
-    let mut pod = decode(pod, kind.schema().unwrap()).unwrap().value;
+    let mut pod = decode(pod, kind.schema.table().unwrap()).unwrap().value;
     kind.rules.default(&mut pod);
     kind.rules.prepare_create(&mut pod);
     let errors = kind.validate_create(&pod);

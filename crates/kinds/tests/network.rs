@@ -1,17 +1,17 @@
 //! What the kinds of networking, discovery and flow control make of requests.
 
 use rkube_kinds::kind::Part;
-use rkube_kinds::{ALL, Kind, find};
+use rkube_kinds::{Kind, all, find};
 use rkube_machinery::{Value, decode, json};
 
 fn kind(resource: &str) -> &'static Kind {
-    let found = ALL.iter().copied().find(|kind| kind.resource == resource && kind.conversion.is_none());
+    let found = all().iter().map(|kind| &**kind).find(|kind| kind.resource == resource && kind.conversion.is_none());
     found.expect("the kind is there")
 }
 
 fn read(kind: &Kind, text: &str) -> Value {
     let raw = json::parse(text.as_bytes()).expect("the text is JSON");
-    let schema = kind.schema().expect("the type is in the table");
+    let schema = kind.schema.table().expect("the type is in the table");
     let mut value = decode::decode(raw, schema).expect("the text fits the type").value;
     kind.rules.default(&mut value);
     let once = value.clone();

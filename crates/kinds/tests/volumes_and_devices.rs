@@ -1,7 +1,9 @@
 //! Volumes, claims, and devices: what new objects get, and what a change may do.
 
+use std::sync::Arc;
+
 use rkube_kinds::kind::Part;
-use rkube_kinds::{ALL, Kind};
+use rkube_kinds::{Kind, all};
 use rkube_machinery::{Value, decode, json};
 
 /// A right object of each kind in each version.
@@ -81,8 +83,8 @@ const SAMPLES: &[(&str, &str)] = &[
 ];
 
 fn find(name: &str) -> &'static Kind {
-    let named = |kind: &&&Kind| format!("{} {}", kind.api_version(), kind.kind) == name;
-    ALL.iter().find(named).unwrap_or_else(|| panic!("{name} is no kind"))
+    let named = |kind: &&Arc<Kind>| format!("{} {}", kind.api_version(), kind.kind) == name;
+    all().iter().find(named).unwrap_or_else(|| panic!("{name} is no kind"))
 }
 
 /// The object with its defaults, in the form of its version.
@@ -90,7 +92,7 @@ fn read(kind: &Kind, rest: &str) -> Value {
     let namespace = if kind.is_namespaced() { r#","namespace":"n""# } else { "" };
     let text = format!(r#"{{"metadata":{{"name":"x"{namespace},"uid":"u","resourceVersion":"1"}},{rest}}}"#);
     let raw = json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
-    let decoded = decode::decode(raw, kind.schema().expect("the type is in the table"))
+    let decoded = decode::decode(raw, kind.schema.table().expect("the type is in the table"))
         .unwrap_or_else(|error| panic!("{error}: {text}"));
     assert!(decoded.strict.is_empty(), "{:?}", decoded.strict);
     let mut object = decoded.value;
@@ -100,7 +102,7 @@ fn read(kind: &Kind, rest: &str) -> Value {
 
 fn stored(kind: &Kind, object: Value) -> Value {
     match &kind.conversion {
-        Some(conversion) => (conversion.to_stored)(object),
+        Some(conversion) => conversion.to_stored(object),
         None => object,
     }
 }
@@ -134,20 +136,20 @@ fn every_version_reads_back_as_it_was() {
         let kind = find(name);
         let Some(conversion) = &kind.conversion else { continue };
         let mut object = read(kind, rest);
-        object.set("kind", kind.kind);
+        object.set("kind", kind.kind.clone());
         object.set("apiVersion", kind.api_version());
-        decode::complete(&mut object, kind.schema().expect("the type is in the table"));
-        let back = (conversion.from_stored)((conversion.to_stored)(object.clone()));
+        decode::complete(&mut object, kind.schema.table().expect("the type is in the table"));
+        let back = conversion.from_stored(conversion.to_stored(object.clone()));
         assert_eq!(json::to_string(&back), json::to_string(&object), "{name}");
     }
 }
 
 #[test]
 fn kinds_of_this_file_are_all_there() {
-    let mine = |kind: &&&Kind| {
-        matches!(kind.group, "storage.k8s.io" | "resource.k8s.io") || kind.kind.starts_with("PersistentVolume")
+    let mine = |kind: &&Arc<Kind>| {
+        matches!(kind.group.as_str(), "storage.k8s.io" | "resource.k8s.io") || kind.kind.starts_with("PersistentVolume")
     };
-    assert_eq!(ALL.iter().filter(mine).count(), SAMPLES.len());
+    assert_eq!(all().iter().filter(mine).count(), SAMPLES.len());
 }
 
 #[test]
@@ -241,7 +243,9 @@ fn odd_objects_are_judged() {
             for mut object in changed {
                 let namespace = if kind.is_namespaced() { "n" } else { "" };
                 object.set("metadata", rkube_machinery::object! { "name": "x", "namespace": namespace });
-                let Ok(decoded) = decode::decode(object, kind.schema().expect("it is in the table")) else { continue };
+                let Ok(decoded) = decode::decode(object, kind.schema.table().expect("it is in the table")) else {
+                    continue;
+                };
                 let mut object = decoded.value;
                 kind.rules.default(&mut object);
                 let mut object = stored(kind, object);
@@ -254,8 +258,8 @@ fn odd_objects_are_judged() {
                     kind.validate_update(part, &update, &old);
                     kind.rules.warnings(&update, Some(&old));
                 }
-                for column in kind.columns {
-                    (column.cell)(&object, 0);
+                for column in kind.columns.iter() {
+                    column.cell(&object, 0);
                 }
                 judged += 1;
             }

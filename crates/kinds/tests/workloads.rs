@@ -17,7 +17,7 @@ fn kind(resource: &str) -> &'static Kind {
 
 fn decoded(kind: &Kind, text: &str) -> Value {
     let raw = json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
-    let schema = kind.schema().expect("the type is in the table");
+    let schema = kind.schema.table().expect("the type is in the table");
     let mut value = decode::decode(raw, schema).unwrap_or_else(|error| panic!("{error}: {text}")).value;
     kind.rules.default(&mut value);
     value
@@ -430,7 +430,7 @@ fn revisions_hold_an_object() {
         r#"{"metadata": {"name": "x", "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet",
             "name": "web", "uid": "u", "controller": true}]}}"#,
     );
-    assert_eq!((kind.columns[1].cell)(&owned, 0), Value::from("statefulset.apps/web"));
+    assert_eq!(kind.columns.iter().nth(1).unwrap().cell(&owned, 0), Value::from("statefulset.apps/web"));
 }
 
 #[test]

@@ -65,8 +65,8 @@ impl Value {
     }
 
     /// The field at the end of this path of field names.
-    pub fn at(&self, path: &[&str]) -> &Value {
-        path.iter().fold(self, |value, key| value.get(key))
+    pub fn at(&self, path: &[impl AsRef<str>]) -> &Value {
+        path.iter().fold(self, |value, key| value.get(key.as_ref()))
     }
 
     /// The string field, empty where there is none.

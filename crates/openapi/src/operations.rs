@@ -82,10 +82,10 @@ const RETURNS_DELETED: &[(&str, &[&str])] = &[
 pub(crate) fn paths_of(kinds: &[&Kind]) -> Vec<Path> {
     let mut paths = Vec::new();
     if let Some(first) = kinds.first() {
-        let id = format!("get{}APIResources", group_version_word(first.group, first.version));
+        let id = format!("get{}APIResources", group_version_word(&first.group, &first.version));
         let answer = format!("{META}.APIResourceList");
         let path = format!("/{}/", root_of(first));
-        paths.push(discovery(path, tag(first.group, first.version), id, "get available resources", answer));
+        paths.push(discovery(path, tag(&first.group, &first.version), id, "get available resources", answer));
     }
     for kind in kinds {
         Resource { kind }.add_paths(&mut paths);
@@ -167,11 +167,11 @@ impl Resource<'_> {
     }
 
     fn tag(&self) -> String {
-        tag(self.kind.group, self.kind.version)
+        tag(&self.kind.group, &self.kind.version)
     }
 
     fn own_kind(&self) -> GroupVersionKind {
-        GroupVersionKind::new(self.kind.group, self.kind.version, self.kind.kind)
+        GroupVersionKind::new(&self.kind.group, &self.kind.version, &self.kind.kind)
     }
 
     /// `createCoreV1NamespacedPod`.
@@ -182,7 +182,7 @@ impl Resource<'_> {
         } else {
             ""
         };
-        let group_version = group_version_word(self.kind.group, self.kind.version);
+        let group_version = group_version_word(&self.kind.group, &self.kind.version);
         format!("{verb}{group_version}{before}{namespaced}{}{after}", self.kind.kind)
     }
 
@@ -200,7 +200,7 @@ impl Resource<'_> {
     }
 
     fn own_content(&self) -> Content {
-        Content::Type(self.kind.type_name.to_owned())
+        Content::Type(self.kind.type_name.to_string())
     }
 
     fn list(&self, all_namespaces: bool) -> Operation {
@@ -231,9 +231,9 @@ impl Resource<'_> {
     }
 
     fn create(&self) -> Operation {
-        let description = format!("create {}", with_article(self.kind.kind));
+        let description = format!("create {}", with_article(&self.kind.kind));
         Operation {
-            body: Some(Body::Object(self.kind.type_name.to_owned())),
+            body: Some(Body::Object(self.kind.type_name.to_string())),
             responses: [200, 201, 202].map(|code| (code, self.own_content())).to_vec(),
             ..self.operation("post", "post", self.id("create", "", ""), description)
         }
@@ -255,7 +255,7 @@ impl Resource<'_> {
     fn replace(&self) -> Operation {
         let description = format!("replace the specified {}", self.kind.kind);
         Operation {
-            body: Some(Body::Object(self.kind.type_name.to_owned())),
+            body: Some(Body::Object(self.kind.type_name.to_string())),
             responses: [200, 201].map(|code| (code, self.own_content())).to_vec(),
             ..self.operation("put", "put", self.id("replace", "", ""), description)
         }
@@ -271,10 +271,11 @@ impl Resource<'_> {
     }
 
     fn delete(&self) -> Operation {
-        let returned =
-            RETURNS_DELETED.iter().any(|(group, kinds)| *group == self.kind.group && kinds.contains(&self.kind.kind));
+        let returned = RETURNS_DELETED
+            .iter()
+            .any(|(group, kinds)| *group == self.kind.group && kinds.contains(&self.kind.kind.as_str()));
         let content = if returned { self.own_content() } else { status() };
-        let description = format!("delete {}", with_article(self.kind.kind));
+        let description = format!("delete {}", with_article(&self.kind.kind));
         Operation {
             body: Some(Body::DeleteOptions),
             responses: [200, 202].map(|code| (code, content.clone())).to_vec(),
@@ -283,10 +284,10 @@ impl Resource<'_> {
     }
 
     fn add_subresource(&self, paths: &mut Vec<Path>, object: &str, subresource: &Subresource) {
-        let (group, version) = subresource.group_version.unwrap_or((self.kind.group, self.kind.version));
-        let body = GroupVersionKind::new(group, version, subresource.kind.unwrap_or(self.kind.kind));
+        let (group, version) = subresource.group_version.unwrap_or((&self.kind.group, &self.kind.version));
+        let body = GroupVersionKind::new(group, version, subresource.kind.unwrap_or(&self.kind.kind));
         let type_name = match subresource.kind {
-            None => self.kind.type_name.to_owned(),
+            None => self.kind.type_name.to_string(),
             Some(kind) => type_of(&body.api_version(), kind).map_or(String::new(), |ty| ty.name.to_owned()),
         };
         let base = format!("{object}/{}", subresource.name);
@@ -309,7 +310,7 @@ impl Resource<'_> {
 
     /// An operation on a part of the object: `status`, `scale`, …
     fn part(&self, verb: &str, name: &str, body: &GroupVersionKind, type_name: &str) -> Option<Operation> {
-        let kind = self.kind.kind;
+        let kind = self.kind.kind.as_str();
         let (method, word, text) = match verb {
             "get" => ("get", "read", format!("read {name} of the specified {kind}")),
             "update" => ("put", "replace", format!("replace {name} of the specified {kind}")),

@@ -1,13 +1,15 @@
 //! What clients look for in the documents.
 
-use rkube_kinds::{Kind, Scope, Subresource};
+use std::sync::LazyLock;
+
+use rkube_kinds::{Kind, Row, Scope, Subresource};
 
 use rkube_machinery::{Value, json};
 
 use crate::{v2_document, v2_protobuf, v3_document, v3_index, v3_paths};
 
-static KINDS: &[&Kind] = &[
-    &Kind {
+static ROWS: &[Row] = &[
+    Row {
         kind: "Pod",
         resource: "pods",
         type_name: "io.k8s.api.core.v1.Pod",
@@ -22,32 +24,38 @@ static KINDS: &[&Kind] = &[
                 group_version: Some(("policy", "v1")),
             },
         ],
-        ..Kind::DEFAULTS
+        ..Row::DEFAULTS
     },
-    &Kind {
+    Row {
         group: "rbac.authorization.k8s.io",
         kind: "ClusterRole",
         resource: "clusterroles",
         scope: Scope::Cluster,
         type_name: "io.k8s.api.rbac.v1.ClusterRole",
-        ..Kind::DEFAULTS
+        ..Row::DEFAULTS
     },
 ];
 
+static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| ROWS.iter().map(Kind::of).collect());
+
+fn kinds() -> Vec<&'static Kind> {
+    KINDS.iter().collect()
+}
+
 fn v3(path: &str) -> String {
-    String::from_utf8(v3_document(KINDS, path).unwrap()).unwrap()
+    String::from_utf8(v3_document(&kinds(), path).unwrap()).unwrap()
 }
 
 #[test]
 fn the_index_names_every_document() {
-    let entries = v3_paths(KINDS);
+    let entries = v3_paths(&kinds());
     let paths: Vec<&str> = entries.iter().map(|entry| entry.0.as_str()).collect();
     assert_eq!(
         paths,
         ["api", "api/v1", "apis", "apis/rbac.authorization.k8s.io", "apis/rbac.authorization.k8s.io/v1", "version"]
     );
-    assert!(paths.iter().all(|path| v3_document(KINDS, path).is_some()));
-    assert!(v3_document(KINDS, "apis/apps/v1").is_none());
+    assert!(paths.iter().all(|path| v3_document(&kinds(), path).is_some()));
+    assert!(v3_document(&kinds(), "apis/apps/v1").is_none());
     let index = v3_index(entries);
     let url = index.at(&["paths", "api/v1", "serverRelativeURL"]).as_str();
     assert!(url.starts_with("/openapi/v3/api/v1?hash="), "{url}");
@@ -97,7 +105,7 @@ fn descriptions_are_there() {
 
 #[test]
 fn swagger_refers_to_what_it_defines() {
-    let document = v2_document(KINDS);
+    let document = v2_document(&kinds());
     let mut references = Vec::new();
     collect_references(&document, &mut references);
     assert!(references.len() > 100);

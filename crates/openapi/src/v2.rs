@@ -22,7 +22,7 @@ pub fn v2_document(kinds: &[&Kind]) -> Value {
     let names = reachable(types_of(&paths));
     let descriptions = Descriptions::gather(|name| names.contains(name));
     let shared: BTreeSet<(String, String)> =
-        kinds.iter().map(|kind| (kind.group.to_owned(), kind.version.to_owned())).collect();
+        kinds.iter().map(|kind| (kind.group.to_string(), kind.version.to_string())).collect();
     object! {
         "definitions": definitions(&names, Dialect::V2, &descriptions, &shared),
         "info": object! { "title": "Kubernetes", "version": "unversioned" },

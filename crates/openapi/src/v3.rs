@@ -44,7 +44,7 @@ pub fn v3_document(kinds: &[&Kind], path: &str) -> Option<Vec<u8>> {
     };
     let names = reachable(types_of(&paths));
     let descriptions = Descriptions::gather(|name| names.contains(name));
-    let shared = of_path.iter().map(|kind| (kind.group.to_owned(), kind.version.to_owned())).collect();
+    let shared = of_path.iter().map(|kind| (kind.group.to_string(), kind.version.to_string())).collect();
     let schemas = definitions(&names, Dialect::V3, &descriptions, &shared);
     let document = object! {
         "components": object! { "schemas": schemas, "securitySchemes": security_schemes() },
@@ -226,7 +226,7 @@ fn hash(kinds: &[&Kind], path: &str) -> String {
     hash.add(env!("CARGO_PKG_VERSION"));
     hash.add(path);
     for kind in kinds.iter().filter(|kind| root_of(kind).starts_with(path)) {
-        for text in [kind.group, kind.version, kind.kind, kind.resource, kind.type_name] {
+        for text in [&kind.group, &kind.version, &kind.kind, &kind.resource, &kind.type_name] {
             hash.add(text);
         }
         kind.verbs.iter().for_each(|verb| hash.add(verb));

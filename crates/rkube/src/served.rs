@@ -1,6 +1,7 @@
 //! Which kinds are served, and with which features: what `--runtime-config` and `--feature-gates` say.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rkube_apiserver::Features;
 use rkube_kinds::Kind;
@@ -28,7 +29,7 @@ pub fn features(gates: &BTreeMap<String, bool>) -> Result<Features, Error> {
 }
 
 /// The kinds that are left: those that are on by default or turned on, without those turned off. A group and version by name comes before `api/beta` and the like, and that before `api/all`.
-pub fn kinds(all: &[&'static Kind], config: &BTreeMap<String, String>) -> Result<Vec<&'static Kind>, Error> {
+pub fn kinds(all: &[Arc<Kind>], config: &BTreeMap<String, String>) -> Result<Vec<Arc<Kind>>, Error> {
     let mut rules: Vec<(u8, &str, bool)> = Vec::new();
     for (name, value) in config {
         let on = match value.as_str() {
@@ -50,10 +51,9 @@ pub fn kinds(all: &[&'static Kind], config: &BTreeMap<String, String>) -> Result
         rules.push((rank, name, on));
     }
     rules.sort();
-    let served = |kind: &&&'static Kind| {
-        rules.iter().rfind(|rule| covers(rule.1, kind)).map_or(!kind.off_by_default, |rule| rule.2)
-    };
-    Ok(all.iter().filter(served).copied().collect())
+    let served =
+        |kind: &&Arc<Kind>| rules.iter().rfind(|rule| covers(rule.1, kind)).map_or(!kind.off_by_default, |rule| rule.2);
+    Ok(all.iter().filter(served).cloned().collect())
 }
 
 /// `api/v1`, `apps/v1`.
@@ -74,6 +74,8 @@ fn covers(rule: &str, kind: &Kind) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rkube_kinds::Row;
+
     use super::*;
 
     fn config(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -82,7 +84,7 @@ mod tests {
 
     #[test]
     fn versions_are_turned_off_and_on() {
-        let all = rkube_kinds::ALL;
+        let all = rkube_kinds::all();
         let on = all.iter().filter(|kind| !kind.off_by_default).count();
         assert_eq!(kinds(all, &BTreeMap::new()).unwrap().len(), on);
         assert_eq!(kinds(all, &config(&[("api/all", "true")])).unwrap().len(), all.len());
@@ -96,10 +98,17 @@ mod tests {
 
     #[test]
     fn some_wait_to_be_turned_on() {
-        const WAITING: Kind = Kind { group: "example.io", resource: "things", off_by_default: true, ..Kind::DEFAULTS };
-        static STABLE: Kind = Kind { off_by_default: false, ..WAITING };
-        static BETA: Kind = Kind { version: "v1beta1", ..WAITING };
-        static ALPHA: Kind = Kind { version: "v1alpha1", ..WAITING };
+        const WAITING: Row = Row {
+            group: "example.io",
+            resource: "things",
+            type_name: "io.k8s.api.core.v1.ConfigMap",
+            off_by_default: true,
+            ..Row::DEFAULTS
+        };
+        static STABLE: Row = Row { off_by_default: false, ..WAITING };
+        static BETA: Row = Row { version: "v1beta1", ..WAITING };
+        static ALPHA: Row = Row { version: "v1alpha1", ..WAITING };
+        let all = [&STABLE, &BETA, &ALPHA].map(|row| Arc::new(Kind::of(row)));
         for (pairs, expected) in [
             (&[][..], &["v1"][..]),
             (&[("api/all", "true")], &["v1", "v1beta1", "v1alpha1"]),
@@ -111,8 +120,8 @@ mod tests {
             (&[("api/beta", "false"), ("example.io/v1beta1", "true")], &["v1", "v1beta1"]),
             (&[("api/all", "false")], &[]),
         ] {
-            let served = kinds(&[&STABLE, &BETA, &ALPHA], &config(pairs)).unwrap();
-            let versions: Vec<_> = served.iter().map(|kind| kind.version).collect();
+            let served = kinds(&all, &config(pairs)).unwrap();
+            let versions: Vec<_> = served.iter().map(|kind| kind.version.as_str()).collect();
             assert_eq!(versions, expected, "{pairs:?}");
         }
     }

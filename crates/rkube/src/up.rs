@@ -86,7 +86,7 @@ impl Cluster {
             store_is_shared,
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
-            kinds: served::kinds(rkube_kinds::ALL, &options.runtime_config.0)?,
+            kinds: served::kinds(rkube_kinds::all(), &options.runtime_config.0)?,
             features: served::features(&options.feature_gates.0)?,
             in_flight_max: InFlightMax {
                 reading: options.max_requests_inflight,

@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn of_several_default_classes_the_newest_counts() {
-        let kind = rkube_kinds::ALL.iter().find(|kind| kind.resource == "storageclasses").unwrap();
-        let classes = cache::Resource::new(kind);
+        let kind = rkube_kinds::all().iter().find(|kind| kind.resource == "storageclasses").unwrap();
+        let classes = cache::Resource::new(kind.clone());
         let table = [("a", "2020", "true"), ("c", "2021", "true"), ("b", "2021", "true"), ("d", "2022", "false")];
         let stored = table.map(|(name, year, default)| {
             let text = format!(

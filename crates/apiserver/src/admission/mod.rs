@@ -219,7 +219,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_may_come_is_waited_for() {
-        let resources = Resources::new(rkube_kinds::ALL);
+        let resources = Resources::new(rkube_kinds::all());
         let served = resources.find("", "v1", "pods").unwrap();
         // Each plugin has its own retries; the third refuses for good.
         for (plugins, asked, admitted) in [(vec![0], 1, true), (vec![2, 1], 5, true), (vec![2, 0, 3, 0], 7, false)] {

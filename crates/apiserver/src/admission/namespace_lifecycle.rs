@@ -17,7 +17,7 @@ pub struct NamespaceLifecycle {
 
 impl Plugin for NamespaceLifecycle {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        let kind = attributes.served.kind;
+        let kind = &attributes.served.kind;
         let about_namespace = kind.resource == "namespaces" && kind.group.is_empty();
         match attributes.operation {
             Operation::Delete => about_namespace,

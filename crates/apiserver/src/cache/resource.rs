@@ -66,7 +66,7 @@ pub struct Gone {
 }
 
 pub struct Resource {
-    pub kind: &'static Kind,
+    pub kind: Arc<Kind>,
     pub schema: &'static Type,
     /// `/registry/configmaps/`.
     pub prefix: String,
@@ -95,12 +95,12 @@ struct State {
 }
 
 impl Resource {
-    pub fn new(kind: &'static Kind) -> Self {
+    pub fn new(kind: Arc<Kind>) -> Self {
         let state = State { items: OrdMap::new(), ring: Ring::default(), epoch: 0, waiting: HashMap::new() };
         let prefix = format!("{}{}/", super::ROOT, kind.storage_prefix);
         Resource {
+            schema: schema_of(&kind),
             kind,
-            schema: schema_of(kind),
             prefix,
             state: RwLock::new(state),
             revision: AtomicU64::new(0),
@@ -216,7 +216,7 @@ impl Resource {
         let noted = item.note.clone().and_then(|note| note.downcast::<Object>().ok());
         let object = match noted {
             Some(object) => object,
-            None => match Object::parse(&item.value, self.kind, self.schema) {
+            None => match Object::parse(&item.value, &self.kind, self.schema) {
                 Ok(object) => Arc::new(object),
                 Err(error) => {
                     tracing::error!(key = %item.key, %error, "a stored object cannot be read and is left out");

@@ -1,7 +1,7 @@
 //! Objects as rows of a table, and as their metadata alone.
 
 use rkube_kinds::Column;
-use rkube_kinds::kind::RowCondition;
+use rkube_kinds::kind::{ColumnView, Columns, RowCondition};
 use rkube_machinery::object;
 use rkube_machinery::value::{Map, Text, Value};
 
@@ -56,7 +56,7 @@ pub fn table_row(served: &Served, version: &str, object: &Value, include: &str, 
 }
 
 /// The table of a single object that is of no served kind.
-pub fn one_row(columns: &[Column], version: &str, object: &Value, include: &str, now: i64) -> Value {
+pub fn one_row(columns: &Columns, version: &str, object: &Value, include: &str, now: i64) -> Value {
     let mut row = vec![cells(columns, object, now)];
     match include {
         "None" => row.push((Text::new_static("object"), Value::Null)),
@@ -72,19 +72,19 @@ pub fn one_row(columns: &[Column], version: &str, object: &Value, include: &str,
     }
 }
 
-fn cells(columns: &[Column], object: &Value, now: i64) -> (Text, Value) {
-    (Text::new_static("cells"), columns.iter().map(|column| (column.cell)(object, now)).collect::<Vec<_>>().into())
+fn cells(columns: &Columns, object: &Value, now: i64) -> (Text, Value) {
+    (Text::new_static("cells"), columns.iter().map(|column| column.cell(object, now)).collect::<Vec<_>>().into())
 }
 
 fn condition(completed: &RowCondition) -> Value {
     object! { "type": "Completed", "status": "True", "reason": completed.reason, "message": completed.message }
 }
 
-fn definitions(columns: &[Column]) -> Vec<Value> {
+fn definitions(columns: &Columns) -> Vec<Value> {
     columns.iter().filter(|column| !column.name.is_empty()).map(definition).collect()
 }
 
-fn definition(column: &Column) -> Value {
+fn definition(column: ColumnView<'_>) -> Value {
     object! {
         "name": column.name,
         "type": column.kind,
@@ -95,19 +95,19 @@ fn definition(column: &Column) -> Value {
 }
 
 /// The description, or what the API's documentation says of the field that it names.
-fn words(description: &'static str) -> String {
+fn words(description: &str) -> String {
     let Some((type_name, field)) = description.strip_prefix("doc:").and_then(|place| place.split_once(' ')) else {
         return description.to_owned();
     };
     rkube_openapi::field_description(type_name, field)
 }
 
-fn columns_of(served: &Served) -> &'static [Column] {
-    if served.kind.columns.is_empty() { DEFAULT_COLUMNS } else { served.kind.columns }
+fn columns_of(served: &Served) -> &Columns {
+    if served.kind.columns.is_empty() { &DEFAULT_COLUMNS } else { &served.kind.columns }
 }
 
 /// What kinds without columns of their own show.
-const DEFAULT_COLUMNS: &[Column] = &[
+static DEFAULT_COLUMNS: Columns = Columns::Table(&[
     Column {
         name: "Name",
         kind: "string",
@@ -124,7 +124,7 @@ const DEFAULT_COLUMNS: &[Column] = &[
         priority: 0,
         cell: |object, _| object.get("metadata").get("creationTimestamp").clone(),
     },
-];
+]);
 
 /// The metadata of an object in the stored form, as a `PartialObjectMetadata`.
 pub fn partial_metadata(served: &Served, object: &Value, version: &str) -> Value {

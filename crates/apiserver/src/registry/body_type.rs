@@ -5,7 +5,7 @@
 //! that the answer depends on what is known: also lists, options, and versions that have not been served for long.
 
 use rkube_kinds::Kind;
-use rkube_machinery::TypeRef;
+use rkube_machinery::{Text, TypeRef};
 
 /// How a document's type suits the resource.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Misfit {
     #[error("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"{scheme}\"")]
     Unknown { kind: String, api_version: String, scheme: &'static str },
     #[error("converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion")]
-    Unrelated { version: String, kind: String, package: &'static str, wanted: &'static str, schema: Option<TypeRef> },
+    Unrelated { version: String, kind: String, package: String, wanted: Text, schema: Option<TypeRef> },
 }
 
 /// A document's type: what it says, completed by what the resource takes.
@@ -42,8 +42,8 @@ impl Named {
     pub fn read(api_version: &str, kind: &str, wanted: &Kind) -> Result<Named, Misfit> {
         let mut named = Named::parse(api_version, kind)?;
         if named.version.is_empty() && (named.group.is_empty() || named.group == wanted.group) {
-            named.group = wanted.group.to_owned();
-            named.version = wanted.version.to_owned();
+            named.group = wanted.group.to_string();
+            named.version = wanted.version.to_string();
         }
         Ok(named.or_kind(wanted))
     }
@@ -72,7 +72,7 @@ impl Named {
 
     fn or_kind(mut self, wanted: &Kind) -> Named {
         if self.kind.is_empty() {
-            wanted.kind.clone_into(&mut self.kind);
+            self.kind = wanted.kind.to_string();
         }
         self
     }
@@ -89,7 +89,7 @@ impl Named {
         if self.version.is_empty() {
             return Err(Misfit::NoVersion { document: document() });
         }
-        let scheme = Scheme::of(wanted.group);
+        let scheme = Scheme::of(&wanted.group);
         let schema = self.schema(scheme);
         let same_kind = self.kind == wanted.kind
             && (self.group == wanted.group || self.group == "extensions" || self.kind == "Event");
@@ -104,15 +104,16 @@ impl Named {
             return Ok(Fit::OtherVersion);
         }
         let (version, kind) = (self.version.clone(), self.kind.clone());
-        let package = internal_package(internal_group(wanted));
-        Err(Misfit::Unrelated { version, kind, package, wanted: wanted.kind, schema })
+        let package = internal_package(internal_group(wanted)).to_owned();
+        Err(Misfit::Unrelated { version, kind, package, wanted: wanted.kind.clone(), schema })
     }
 
     /// The type in the table, where the scheme knows it.
     fn schema(&self, scheme: Scheme) -> Option<TypeRef> {
         let find =
             |package: &str| TypeRef::find(&format!("{package}.{}", self.kind)).filter(|schema| schema.get().type_meta);
-        let in_version = || rkube_kinds::ALL.iter().find(|row| row.group == self.group && row.version == self.version);
+        let in_version =
+            || rkube_kinds::all().iter().find(|row| row.group == self.group && row.version == self.version);
         let everywhere =
             META_KINDS.contains(&self.kind.as_str()) && in_version().is_some_and(|_| Scheme::of(&self.group) == scheme);
         let bare = self.group.is_empty() && self.version == "v1" && BARE_KINDS.contains(&self.kind.as_str());
@@ -125,8 +126,10 @@ impl Named {
 
     /// Whether it is what watches are made of, which is no kind of the table.
     fn is_event(&self, scheme: Scheme) -> bool {
-        let known = |row: &&&Kind| row.group == self.group && row.version == self.version;
-        self.kind == "WatchEvent" && Scheme::of(&self.group) == scheme && rkube_kinds::ALL.iter().any(|row| known(&row))
+        let known = |row: &Kind| row.group == self.group && row.version == self.version;
+        self.kind == "WatchEvent"
+            && Scheme::of(&self.group) == scheme
+            && rkube_kinds::all().iter().any(|row| known(row))
     }
 
     /// Whether it is of a version that the scheme knows and nobody serves.
@@ -205,12 +208,12 @@ impl Scheme {
 }
 
 /// The group whose form the kind has in upstream's memory.
-pub fn internal_group(kind: &Kind) -> &'static str {
-    kind.conversion.as_ref().map_or(kind.group, |conversion| conversion.group)
+pub fn internal_group(kind: &Kind) -> &str {
+    kind.conversion.as_ref().map_or(&kind.group, |conversion| &conversion.group)
 }
 
 /// The Go package of a group's forms in memory.
-pub fn internal_package(group: &'static str) -> &'static str {
+pub fn internal_package(group: &str) -> &str {
     match group {
         "" => "core",
         "internal.apiserver.k8s.io" => "apiserverinternal",
@@ -223,7 +226,7 @@ mod tests {
     use super::*;
 
     fn row(group: &str, resource: &str) -> &'static Kind {
-        rkube_kinds::ALL.iter().find(|row| row.group == group && row.resource == resource).unwrap()
+        rkube_kinds::all().iter().find(|row| row.group == group && row.resource == resource).unwrap()
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl WriteContext {
         managed::WriteContext {
             manager: &self.manager,
             api_version: &self.served.api_version,
-            kind: self.served.kind.kind,
+            kind: &self.served.kind.kind,
             subresource: &self.subresource,
             time: &self.time,
         }
@@ -162,13 +162,13 @@ impl Call<'_> {
 
     /// An object of the served version in another one of its group. What other groups own does not count here.
     fn in_version(&self, object: &Value, version: &str) -> Option<(Value, TableView)> {
-        let kind = self.served.kind;
+        let kind = &self.served.kind;
         let related = |other: &Kind| other.storage_prefix == kind.storage_prefix && other.group == kind.group;
         let mut candidates = self.server.resources.all().iter();
-        let other = candidates.find(|other| other.api_version == version && related(other.kind))?;
+        let other = candidates.find(|other| other.api_version == version && related(&other.kind))?;
         let stored = self.served.to_stored(object.clone());
         let value = match &other.kind.conversion {
-            Some(conversion) => (conversion.from_stored)(stored),
+            Some(conversion) => conversion.from_stored(stored),
             None => stored,
         };
         Some((value, TableView::Object(other.schema)))
@@ -187,7 +187,7 @@ impl Call<'_> {
         if let Some(why) = self.served.kind.rules.unreadable(&value) {
             return Err(Status::from(managed::unconvertible(config, &why)));
         }
-        value.set("kind", self.served.kind.kind);
+        value.set("kind", self.served.kind.kind.clone());
         value.set("apiVersion", self.served.api_version.as_str());
         self.served.kind.rules.default(&mut value);
         if !self.kept_empties {
@@ -204,7 +204,7 @@ impl Call<'_> {
         strict: Vec<String>,
         shown: impl Fn() -> String,
     ) -> Result<Value, Status> {
-        let decoded = match patched_type(&document, self.served.kind, &self.served.api_version, &shown)? {
+        let decoded = match patched_type(&document, &self.served.kind, &self.served.api_version, &shown)? {
             Fit::Internal => Ok(nothing_of(&document)),
             Fit::Same | Fit::OtherVersion => decode::decode(document, self.served.schema),
         };
@@ -231,7 +231,7 @@ impl Call<'_> {
             return Err(unprocessable(&shown(), &why));
         }
         let mut value = decoded.value;
-        value.set("kind", self.served.kind.kind);
+        value.set("kind", self.served.kind.kind.clone());
         value.set("apiVersion", self.served.api_version.as_str());
         Ok(value)
     }

@@ -34,7 +34,7 @@ impl Call<'_> {
         }
         self.options.check_list(self.server.features.watch_list)?;
         let filter = Filter::new(self)?;
-        let kind = self.served.kind;
+        let kind = &self.served.kind;
         let chosen = all
             .into_iter()
             .filter(|component| filter.matches(&Arc::new(Object::new(component, kind, self.served.schema))));

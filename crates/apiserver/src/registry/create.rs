@@ -44,7 +44,7 @@ impl Call<'_> {
     /// Stores a new object whose managed fields are right already.
     pub(super) async fn create_tracked(&mut self, value: Value, origin: Origin) -> Result<Written, Status> {
         let mut value = self.served.to_stored(value);
-        let kind = self.served.kind;
+        let kind = &self.served.kind;
         let server = self.server;
         let mut attributes = Attributes::new(self, Operation::Create, None);
         server.admission.mutate(&mut attributes, &mut value).await?;
@@ -94,7 +94,7 @@ impl Call<'_> {
         origin: Origin,
         is_first: bool,
     ) -> Result<Option<Entry>, Status> {
-        let kind = self.served.kind;
+        let kind = &self.served.kind;
         kind.rules.prepare_create(&mut value);
         self.stamp(&mut value, None);
         let mut errors = self.namespace_errors(&value, None);

@@ -219,7 +219,7 @@ impl Call<'_> {
 
     fn check_preconditions(&self, name: &str, wanted: &Preconditions, old: &Value) -> Result<(), Status> {
         let metadata = old.get("metadata");
-        let kind = self.served.kind;
+        let kind = &self.served.kind;
         let checks = [
             ("UID", wanted.uid.as_deref(), metadata.str("uid"), "deleted and then recreated"),
             ("ResourceVersion", wanted.resource_version.as_deref(), metadata.str("resourceVersion"), "modified"),
@@ -249,7 +249,7 @@ impl Call<'_> {
     fn plan(&self, object: &mut Value) -> Plan {
         let now = self.now();
         let asked = self.options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
-        let rules = self.served.kind.rules;
+        let rules = &self.served.kind.rules;
         let deleting = object.get("metadata").has("deletionTimestamp");
         let mut graceful = false;
         if deleting && rules.grace_period_seconds(object, asked).is_some() {

@@ -156,7 +156,7 @@ pub struct Filter {
     /// The one name that is asked for, if one is.
     name: Option<String>,
     /// The field requirements by their place in the kind's row; `metadata.*` apart.
-    kind: &'static rkube_kinds::Kind,
+    kind: std::sync::Arc<rkube_kinds::Kind>,
     namespace: String,
 }
 
@@ -166,14 +166,14 @@ impl Filter {
         let labels = labels.map_err(|error| Status::bad_request(error.to_string()))?;
         let fields = fields::Selector::parse(&call.options.field_selector)
             .map_err(|error| Status::bad_request(error.to_string()))?;
-        let kind = call.served.kind;
+        let kind = call.served.kind.clone();
         for requirement in fields.requirements() {
             let label = requirement.field.as_str();
             let known = label == "metadata.name"
                 || (label == "metadata.namespace" && (kind.is_namespaced() || kind.selectable.is_empty()))
-                || kind.selectable.iter().any(|field| field.label == label);
+                || kind.selectable.labels().any(|field| field == label);
             if !known {
-                return Err(Status::bad_request(unknown_field(kind, label)));
+                return Err(Status::bad_request(unknown_field(&kind, label)));
             }
         }
         let mut name = fields.exact("metadata.name").map(str::to_owned);
@@ -227,7 +227,7 @@ impl Filter {
             "metadata.name" => Some(&object.name),
             "metadata.namespace" => Some(&object.namespace),
             _ => {
-                let place = self.kind.selectable.iter().position(|selectable| selectable.label == field)?;
+                let place = self.kind.selectable.labels().position(|selectable| selectable == field)?;
                 object.fields.get(place).map(Text::as_str)
             }
         }

@@ -72,10 +72,10 @@ pub struct Written {
 impl Call<'_> {
     /// Does what the request asks for.
     pub async fn run(&mut self, body: Bytes) -> Result<Answer, Status> {
-        let kind = self.served.kind;
+        let kind = &self.served.kind;
         let verb = if self.info.verb == "watch" { "list" } else { self.info.verb.as_ref() };
         if !kind.deprecation.is_empty() && kind.allows(verb) {
-            self.warnings.push(kind.deprecation.to_owned());
+            self.warnings.push(kind.deprecation.to_string());
         }
         self.check_verb()?;
         if let Part::Other(name) = self.part {
@@ -106,7 +106,7 @@ impl Call<'_> {
     }
 
     fn check_verb(&self) -> Result<(), Status> {
-        let kind = self.served.kind;
+        let kind = &self.served.kind;
         let verb = self.info.verb.as_ref();
         if verb == "watch" && self.part == Part::Main && kind.allows("list") && !kind.allows("watch") {
             return Err(Status::method_not_supported(&self.served.group_resource, "watch"));
@@ -186,34 +186,34 @@ impl Call<'_> {
 
     /// The body as an object of the served type: checked, canonical, not yet defaulted.
     pub fn decode(&mut self, format: Format, body: &Bytes) -> Result<Value, Status> {
-        let kind = self.served.kind;
+        let kind = &self.served.kind;
         let expected = &self.served.api_version;
-        let decoded = match Input::read(format, body, self.served.schema, expected, kind.kind) {
+        let decoded = match Input::read(format, body, self.served.schema, expected, &kind.kind) {
             Some(decoded) => decoded,
             None => self.decode_with_care(format, body)?,
         };
         let mut value = self.take_strict(decoded)?;
         if let Some(why) = kind.rules.unreadable(&value) {
-            return Err(self.cannot_handle(kind.version, kind.kind, &why));
+            return Err(self.cannot_handle(&kind.version, &kind.kind, &why));
         }
-        value.set("kind", kind.kind);
+        value.set("kind", kind.kind.clone());
         value.set("apiVersion", expected.as_str());
         Ok(value)
     }
 
     /// The body by the way that says what is wrong with it.
     fn decode_with_care(&self, format: Format, body: &Bytes) -> Result<Decoded, Status> {
-        let kind = self.served.kind;
-        let input = Input::parse(format, body).map_err(|error| unrecognized(kind.kind, format, &error, body))?;
+        let kind = &self.served.kind;
+        let input = Input::parse(format, body).map_err(|error| unrecognized(&kind.kind, format, &error, body))?;
         if input.api_version != self.served.api_version || input.kind != kind.kind {
             self.check_type(&input, body)?;
         }
-        input.decode(self.served.schema).map_err(|error| self.cannot_handle(kind.version, kind.kind, &error))
+        input.decode(self.served.schema).map_err(|error| self.cannot_handle(&kind.version, &kind.kind, &error))
     }
 
     /// Whether a body that does not say exactly what is wanted can be taken all the same.
     fn check_type(&self, input: &Input, body: &Bytes) -> Result<(), Status> {
-        let kind = self.served.kind;
+        let kind = &self.served.kind;
         let shown = || String::from_utf8_lossy(body).into_owned();
         let named = Named::read(&input.api_version, &input.kind, kind).map_err(|misfit| {
             let shown = summarize(body);
@@ -251,7 +251,7 @@ impl Call<'_> {
             FieldValidation::Warn => self.warnings.extend(decoded.strict.iter().flat_map(|one| each_complaint(one))),
             FieldValidation::Strict => {
                 let text = format!("strict decoding error: {}", decoded.strict.join(", "));
-                return Err(self.cannot_handle(self.served.kind.version, self.served.kind.kind, &text));
+                return Err(self.cannot_handle(&self.served.kind.version, &self.served.kind.kind, &text));
             }
         }
         Ok(decoded.value)
@@ -283,7 +283,7 @@ impl Call<'_> {
 
     /// An object (in the stored version) as it is kept.
     pub fn kept_form(&self, value: &Value) -> Object {
-        Object::new(value, self.served.stored().kind, self.served.stored_schema)
+        Object::new(value, &self.served.stored().kind, self.served.stored_schema)
     }
 
     pub async fn store_object(
@@ -313,7 +313,7 @@ impl Call<'_> {
     pub async fn fresh(&self, key: &str) -> Result<Option<Entry>, Status> {
         let (found, _) = self.server.store.get(key).await.map_err(store_error)?;
         let Some(item) = found else { return Ok(None) };
-        let object = Object::parse(&item.value, self.served.stored().kind, self.served.stored_schema)
+        let object = Object::parse(&item.value, &self.served.stored().kind, self.served.stored_schema)
             .map_err(|error| Status::internal(format!("the stored object cannot be read: {error}")))?;
         Ok(Some(Entry { object: Arc::new(object), revision: item.mod_revision }))
     }

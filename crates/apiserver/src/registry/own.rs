@@ -61,16 +61,16 @@ impl<'a> Own<'a> {
         }
         let (found, _) = self.server.store.get(&key).await.map_err(store_error)?;
         let parsed = found
-            .and_then(|item| Some((Object::parse(&item.value, cache.kind, cache.schema).ok()?, item.mod_revision)));
+            .and_then(|item| Some((Object::parse(&item.value, &cache.kind, cache.schema).ok()?, item.mod_revision)));
         Ok(parsed.map(|(object, revision)| Entry { object: std::sync::Arc::new(object), revision }))
     }
 
     fn info(&self, method: &Method, name: &str) -> RequestInfo {
         let mut info = RequestInfo::new(method, "/api/v1/own", false);
-        let kind = self.served.kind;
-        info.group = kind.group.into();
-        info.version = kind.version.into();
-        info.resource = kind.resource.into();
+        let kind = &self.served.kind;
+        info.group = kind.group.clone();
+        info.version = kind.version.clone();
+        info.resource = kind.resource.clone();
         info.namespace = self.namespace.as_str().into();
         info.name = name.into();
         info

@@ -16,7 +16,7 @@ impl Call<'_> {
         self.options.check_write("CreateOptions", None)?;
         let format = Format::of(self.content_type)?;
         let mut value = self.decode(format, body)?;
-        let kind = self.served.kind;
+        let kind = &self.served.kind;
         kind.rules.default(&mut value);
         let metadata = value.object_mut("metadata");
         metadata::wipe(metadata);
@@ -27,9 +27,9 @@ impl Call<'_> {
         let mut errors = rkube_machinery::field::Errors::new();
         kind.rules.validate_create(&value, &mut errors);
         if !errors.is_empty() {
-            return Err(Status::invalid(&GroupResource::new(kind.group, ""), "", &errors));
+            return Err(Status::invalid(&GroupResource::new(kind.group.clone(), ""), "", &errors));
         }
-        let status = match kind.resource {
+        let status = match kind.resource.as_str() {
             "selfsubjectreviews" => {
                 // The answer is a new object; what was sent with the question is not in it.
                 let now = time::format_seconds(self.now());

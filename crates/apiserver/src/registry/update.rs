@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rkube_kinds::kind::Part;
 use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::status::Details;
-use rkube_machinery::{GroupResource, Status, Value, json, managed, patch, yaml};
+use rkube_machinery::{Status, Value, json, managed, patch, yaml};
 use rkube_store::{self as store, Expect};
 
 use super::change::{Change, Patch};
@@ -145,14 +145,14 @@ impl Call<'_> {
         current: Option<&Entry>,
     ) -> Result<Option<Written>, Status> {
         let Some(entry) = current else { return self.create_instead(change).await.map(Some) };
-        let kind = self.served.kind;
+        let kind = &self.served.kind;
         let server = self.server;
         let old = entry.object.value(entry.revision);
         if let Change::Replace(value) = change {
             self.check_uid(key, value, &old)?;
         }
         let changed = match &kind.conversion {
-            Some(conversion) => self.changed(change, &(conversion.from_stored)(old.clone()))?,
+            Some(conversion) => self.changed(change, &conversion.from_stored(old.clone()))?,
             None => self.changed(change, &old)?,
         };
         let changed = self.placed(changed)?;
@@ -179,7 +179,7 @@ impl Call<'_> {
         entry: &Entry,
         old: &Value,
     ) -> Result<Option<Written>, Status> {
-        let kind = self.served.kind;
+        let kind = &self.served.kind;
         let server = self.server;
         self.prepare(&mut value, old);
         let mut errors = self.namespace_errors(&value, Some(old));
@@ -295,7 +295,7 @@ impl Call<'_> {
         } else if !self.served.kind.strategy.unconditional_update {
             let mut errors = Errors::new();
             errors.invalid(Path::new("metadata").child("resourceVersion"), 0, "must be specified for an update");
-            let resource = GroupResource::new(self.served.kind.group, self.served.kind.resource);
+            let resource = self.served.kind.group_resource();
             return Err(Status::invalid(&resource, &self.info.name, &errors));
         }
         metadata.set("resourceVersion", revision.to_string());
@@ -304,7 +304,7 @@ impl Call<'_> {
 
     /// Carries over what an update may not change.
     fn prepare(&self, value: &mut Value, old: &Value) {
-        let rules = self.served.kind.rules;
+        let rules = &self.served.kind.rules;
         let before = old.get("metadata");
         let metadata = value.object_mut("metadata");
         match before.get("generation") {

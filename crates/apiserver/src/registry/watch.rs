@@ -59,7 +59,7 @@ impl Call<'_> {
             draining: self.server.draining.subscribe(),
             sent_columns: false,
             over: false,
-            _running: self.server.metrics.long_running(self.served.kind.resource),
+            _running: self.server.metrics.long_running(&self.served.kind.resource),
         };
         let content_type = match self.accept.format {
             Format::Json => "application/json",
@@ -271,7 +271,8 @@ impl Watch {
             Format::Protobuf if plain => {
                 let make = || -> Bytes {
                     let value = self.served.value(entry);
-                    protobuf::encode(&value, self.served.schema, &self.served.api_version, self.served.kind.kind).into()
+                    protobuf::encode(&value, self.served.schema, &self.served.api_version, &self.served.kind.kind)
+                        .into()
                 };
                 let envelope = match shared.filter(|_| self.served.kind.conversion.is_none()) {
                     Some(event) => event.protobuf.get_or_init(make).clone(),
@@ -312,7 +313,7 @@ impl Watch {
             debug_assert_eq!(metadata.get("annotations").str(INITIAL_EVENTS_END), "true");
         }
         let mut value = object! {
-            "kind": self.served.kind.kind,
+            "kind": self.served.kind.kind.clone(),
             "apiVersion": self.served.api_version.as_str(),
             "metadata": metadata,
         };
@@ -342,7 +343,7 @@ impl Watch {
             let type_name = match value.str("kind") {
                 "Status" => "io.k8s.apimachinery.pkg.apis.meta.v1.Status",
                 "PartialObjectMetadata" => crate::content::PARTIAL,
-                _ => self.served.kind.type_name,
+                _ => &self.served.kind.type_name,
             };
             if let Some(schema) = rkube_machinery::TypeRef::find(type_name) {
                 let envelope = protobuf::encode(value, schema.get(), value.str("apiVersion"), value.str("kind"));

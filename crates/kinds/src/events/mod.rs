@@ -1,10 +1,10 @@
 //! The kinds of `events.k8s.io`: Event in its new form. Objects lie where the core group's events lie, in their form.
 
 use crate::core::event::{COLUMNS, STORAGE_PREFIX, TIME_TO_LIVE_SECONDS, conversion, rules, selectable};
-use crate::kind::{Conversion, Kind};
+use crate::kind::{Row, RowConversion};
 use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "events.k8s.io",
     kind: "Event",
     resource: "events",
@@ -13,7 +13,11 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.events.v1.Event",
     storage_prefix: STORAGE_PREFIX,
     time_to_live_seconds: Some(TIME_TO_LIVE_SECONDS),
-    conversion: Some(Conversion { group: "", to_stored: conversion::to_stored, from_stored: conversion::from_stored }),
+    conversion: Some(RowConversion {
+        group: "",
+        to_stored: conversion::to_stored,
+        from_stored: conversion::from_stored,
+    }),
     columns: COLUMNS,
     selectable: selectable::NEW,
     strategy: Strategy {
@@ -23,5 +27,5 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &rules::New,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };

@@ -8,12 +8,12 @@ pub mod service_cidr;
 
 use rkube_machinery::Value;
 
-use crate::kind::Conversion;
+use crate::kind::RowConversion;
 
 const GROUP: &str = "networking.k8s.io";
 
 /// Forms of `v1beta1` are those of `v1`.
-const FROM_BETA: Conversion = Conversion {
+const FROM_BETA: RowConversion = RowConversion {
     group: GROUP,
     to_stored: |object| in_version(object, "networking.k8s.io/v1"),
     from_stored: |object| in_version(object, "networking.k8s.io/v1beta1"),

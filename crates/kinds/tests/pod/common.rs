@@ -1,10 +1,10 @@
 //! Pods made from parts of their JSON, and what is wrong with them.
 
-use rkube_kinds::{ALL, Kind};
+use rkube_kinds::{Kind, all};
 use rkube_machinery::{Value, decode, json};
 
 pub fn kind() -> &'static Kind {
-    ALL.iter().find(|kind| kind.kind == "Pod").unwrap()
+    all().iter().find(|kind| kind.kind == "Pod").unwrap()
 }
 
 /// A pod whose spec has these fields beside one container with these fields.
@@ -21,7 +21,7 @@ pub fn pod(spec: &str, container: &str) -> Value {
 pub fn made(text: &str) -> Value {
     let raw = json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
     let mut object =
-        decode::decode(raw, kind().schema().unwrap()).unwrap_or_else(|error| panic!("{error}: {text}")).value;
+        decode::decode(raw, kind().schema.table().unwrap()).unwrap_or_else(|error| panic!("{error}: {text}")).value;
     kind().rules.default(&mut object);
     kind().rules.prepare_create(&mut object);
     object

@@ -15,7 +15,7 @@ fn parse(text: &str) -> Value {
 }
 
 fn stored(text: &str) -> Value {
-    let mut pod = decode::decode(parse(text), kind().schema().unwrap()).unwrap().value;
+    let mut pod = decode::decode(parse(text), kind().schema.table().unwrap()).unwrap().value;
     kind().rules.default(&mut pod);
     kind().rules.prepare_create(&mut pod);
     pod.object_mut("metadata").set("resourceVersion", "1");
@@ -288,7 +288,7 @@ fn resizing_changes_cpu_and_memory() {
 
 #[test]
 fn deletion_waits_as_long_as_the_pod_says() {
-    let rules = kind().rules;
+    let rules = &kind().rules;
     let mut pod = base();
     assert_eq!(rules.grace_period_seconds(&pod, Some(5)), Some(0));
     set(&mut pod, "spec.nodeName", r#""n""#);

@@ -35,7 +35,7 @@ fn edited_objects_are_written_in_canonical_form() {
         5,
         |random, kind| vec![generator::any(random, kind)],
         |kind, objects| {
-            let schema = kind.schema().unwrap();
+            let schema = kind.schema.table().unwrap();
             let mut edited = road::decoded(kind, objects[0].clone())?;
             kind.rules.default(&mut edited);
             edited.object_mut("metadata").set("name", "set last");
@@ -57,7 +57,7 @@ fn json_to_protobuf_and_back_is_the_same() {
         |random, kind| vec![generator::any(random, kind)],
         |kind, objects| {
             let mut value = canonical(kind, &objects[0])?;
-            decode::settle(&mut value, kind.schema().unwrap());
+            decode::settle(&mut value, kind.schema.table().unwrap());
             let back = transcoded(kind, &encoded(kind, &value))?;
             same("from protobuf", &without_nulls(&value), &without_nulls(&back))
         },
@@ -85,12 +85,12 @@ fn protobuf_to_json_and_back_is_the_same() {
 /// The object in its canonical form.
 pub fn canonical(kind: &Kind, document: &Value) -> Result<Value, String> {
     let mut value = road::decoded(kind, document.clone())?;
-    decode::complete(&mut value, kind.schema().unwrap());
+    decode::complete(&mut value, kind.schema.table().unwrap());
     Ok(value)
 }
 
 fn encoded(kind: &Kind, value: &Value) -> Vec<u8> {
-    protobuf::encode(value, kind.schema().unwrap(), &kind.api_version(), kind.kind)
+    protobuf::encode(value, kind.schema.table().unwrap(), &kind.api_version(), &kind.kind)
 }
 
 fn transcoded(kind: &Kind, bytes: &[u8]) -> Result<Value, String> {

@@ -1,6 +1,6 @@
 //! Reading a body in one step gives what reading it in two gives, or nothing.
 
-use rkube_kinds::{ALL, Kind};
+use rkube_kinds::{Kind, all};
 use rkube_machinery::decode::{self, Decoded};
 use rkube_machinery::{Map, Text, Value, json};
 
@@ -13,11 +13,11 @@ const TEXTS: u64 = 12;
 
 #[test]
 fn examples_are_read_in_one_step() {
-    for kind in ALL {
+    for kind in all() {
         for example in examples::of(kind) {
             for document in [&example.document, &example.decoded()] {
                 let text = json::to_string(document);
-                assert!(decode::direct(text.as_bytes(), kind.schema().unwrap()).is_some(), "not {text}");
+                assert!(decode::direct(text.as_bytes(), kind.schema.table().unwrap()).is_some(), "not {text}");
                 agrees(kind, &text).unwrap();
             }
         }
@@ -33,7 +33,7 @@ fn what_has_nothing_unusual_is_read_in_one_step() {
         |kind, objects| {
             let text = json::to_string(&objects[0]);
             agrees(kind, &text)?;
-            let direct = decode::direct(text.as_bytes(), kind.schema().unwrap());
+            let direct = decode::direct(text.as_bytes(), kind.schema.table().unwrap());
             match direct.is_some() == road::decoded(kind, objects[0].clone()).is_ok() {
                 true => Ok(()),
                 false => Err("only one of the two ways takes it".to_owned()),
@@ -71,7 +71,7 @@ fn one_step_gives_what_two_steps_give() {
 
 /// Where one step gives something, two steps give the same, down to the order of fields, and object to nothing.
 fn agrees(kind: &Kind, text: &str) -> Verdict {
-    let schema = kind.schema().unwrap();
+    let schema = kind.schema.table().unwrap();
     let Some(direct) = decode::direct(text.as_bytes(), schema) else { return Ok(()) };
     let raw = json::parse(text.as_bytes()).map_err(|error| format!("is no JSON: {error}"))?;
     let Decoded { value, strict, kept_empties } = decode::decode(raw, schema).map_err(|error| error.to_string())?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use rkube_kinds::{ALL, Kind};
+use rkube_kinds::{Kind, all};
 use rkube_machinery::{Value, decode, yaml};
 
 use crate::road;
@@ -54,7 +54,7 @@ fn read(path: &Path) -> Vec<Example> {
     let documents = text.split("\n---\n").map(|document| yaml::parse(document.as_bytes()));
     let example = |document: Value| {
         let (api_version, kind) = (document.str("apiVersion"), document.str("kind"));
-        let found = ALL.iter().find(|row| row.kind == kind && row.api_version() == api_version);
+        let found = all().iter().find(|row| row.kind == kind && row.api_version() == api_version);
         let kind = found.unwrap_or_else(|| panic!("{file}: no kind {kind} in {api_version}"));
         Example { file: file.clone(), kind, document }
     };
@@ -68,14 +68,14 @@ fn copy(example: &Example) -> Example {
 fn converted(example: &Example, kind: &'static Kind) -> Example {
     let mut document = road::served(kind, road::stored(example.kind, example.decoded()));
     document.set("apiVersion", kind.api_version());
-    let schema = kind.schema().unwrap();
+    let schema = kind.schema.table().unwrap();
     decode::complete(&mut document, schema);
     Example { file: example.file.clone(), kind, document }
 }
 
 #[test]
 fn every_kind_has_an_example() {
-    let missing: Vec<String> = ALL
+    let missing: Vec<String> = all()
         .iter()
         .filter(|kind| of(kind).is_empty())
         .map(|kind| format!("{} {}", kind.api_version(), kind.kind))
@@ -86,7 +86,7 @@ fn every_kind_has_an_example() {
 #[test]
 fn examples_are_accepted() {
     // Reviews are answered and not stored: they need no name.
-    for kind in ALL.iter().filter(|kind| kind.allows("get")) {
+    for kind in all().iter().filter(|kind| kind.allows("get")) {
         for example in of(kind) {
             let created = road::create(kind, example.decoded());
             let errors = created.err().map(|errors| errors.summary()).unwrap_or_default();

@@ -40,9 +40,9 @@ impl Random {
 
 /// An object of the right shape: known fields, right types, texts that make sense. Few are valid.
 pub fn shaped(random: &mut Random, kind: &'static Kind) -> Value {
-    let mut value = structure(random, kind.schema().unwrap(), 0);
+    let mut value = structure(random, kind.schema.table().unwrap(), 0);
     value.set("apiVersion", kind.api_version());
-    value.set("kind", kind.kind);
+    value.set("kind", kind.kind.clone());
     value
 }
 
@@ -52,14 +52,14 @@ pub fn changed(random: &mut Random, kind: &'static Kind) -> Value {
     let example = random.pick(&examples).document.clone();
     let mut value = changed_again(random, kind, example);
     value.set("apiVersion", kind.api_version());
-    value.set("kind", kind.kind);
+    value.set("kind", kind.kind.clone());
     value
 }
 
 /// The object with a few more places changed.
 pub fn changed_again(random: &mut Random, kind: &'static Kind, mut value: Value) -> Value {
     for _ in 0..=random.below(4) {
-        change(random, &mut value, kind.schema().unwrap());
+        change(random, &mut value, kind.schema.table().unwrap());
     }
     value
 }

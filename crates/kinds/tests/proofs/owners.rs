@@ -38,7 +38,7 @@ fn every_field_has_an_owner() {
             let owners = leaves::owners(&second);
             let owns = |manager: &str, path: &[PathElement]| owners.get(manager).is_some_and(|set| set.contains(path));
             // Who had a struct keeps it, even where another emptied it.
-            let there = leaves::nodes(&first, kind.schema().unwrap());
+            let there = leaves::nodes(&first, kind.schema.table().unwrap());
             for (path, value) in after.iter().filter(|(path, _)| before.contains_key(*path) || !there.contains(*path)) {
                 let (manager, other) = if before.get(path) == Some(value) { ("one", "two") } else { ("two", "one") };
                 if !owns(manager, path) || owns(other, path) {
@@ -79,7 +79,7 @@ fn a_new_object_is_its_makers_either_way() {
 
 #[test]
 fn nobody_owns_what_nobody_wrote() {
-    for kind in rkube_kinds::ALL {
+    for kind in rkube_kinds::all() {
         let mut object = canonical(kind, &Value::object()).unwrap();
         track(kind, &Value::Null, &mut object, "one", 1);
         let owners = object.get("metadata").get("managedFields");
@@ -118,7 +118,7 @@ fn appliers_keep_what_they_apply_and_no_more() {
         "two appliers",
         8,
         |random, kind| {
-            let schema = kind.schema().unwrap();
+            let schema = kind.schema.table().unwrap();
             let whole = config(random, kind);
             let first = leaves::some(random, &whole, schema);
             let second = leaves::some(random, &whole, schema);
@@ -126,7 +126,7 @@ fn appliers_keep_what_they_apply_and_no_more() {
             vec![first, second, fewer]
         },
         |kind, configs| {
-            let schema = kind.schema().unwrap();
+            let schema = kind.schema.table().unwrap();
             let wanted: Option<Vec<Leaves>> = configs.iter().map(|config| leaves(config, schema)).collect();
             let Some([first, second, fewer]) = wanted.as_deref() else { return Ok(()) };
             // Made smaller, they may no longer be parts of one object.
@@ -160,7 +160,7 @@ fn appliers_keep_what_they_apply_and_no_more() {
 
 /// What a client applies: a changed example, each item of a list with an identity of its own.
 fn config(random: &mut Random, kind: &'static Kind) -> Value {
-    let schema = kind.schema().unwrap();
+    let schema = kind.schema.table().unwrap();
     for _ in 0..10 {
         let value = canonical(kind, &generator::changed(random, kind)).map(without_nulls);
         if let Ok(value) = value
@@ -174,9 +174,9 @@ fn config(random: &mut Random, kind: &'static Kind) -> Value {
 
 /// The live object after an apply, without what the kind's rules make of it.
 fn merged(kind: &Kind, live: &Value, config: &Value, manager: &str, second: u8) -> Result<Value, String> {
-    let view = TableView::Object(kind.schema().unwrap());
+    let view = TableView::Object(kind.schema.table().unwrap());
     let (api_version, time) = (kind.api_version(), time(second));
-    let context = WriteContext { manager, api_version: &api_version, kind: kind.kind, subresource: "", time: &time };
+    let context = WriteContext { manager, api_version: &api_version, kind: &kind.kind, subresource: "", time: &time };
     let applied = managed::apply(live, config, view, &context, false, Reset::Nothing, None);
     applied.map(without_nulls).map_err(|error| error.to_string())
 }
@@ -184,10 +184,10 @@ fn merged(kind: &Kind, live: &Value, config: &Value, manager: &str, second: u8) 
 /// The live object after an apply, as it is stored. None where the configuration cannot be applied.
 fn applied(kind: &Kind, live: &Value, config: &Value, manager: &str, second: u8) -> Result<Option<Value>, String> {
     let Ok(value) = merged(kind, live, config, manager, second) else { return Ok(None) };
-    let schema = kind.schema().unwrap();
+    let schema = kind.schema.table().unwrap();
     let mut value = decode::decode(value, schema).map_err(|error| error.to_string())?.value;
     kind.rules.default(&mut value);
-    value.set("kind", kind.kind);
+    value.set("kind", kind.kind.clone());
     value.set("apiVersion", kind.api_version());
     decode::complete(&mut value, schema);
     Ok(Some(value))
@@ -196,17 +196,17 @@ fn applied(kind: &Kind, live: &Value, config: &Value, manager: &str, second: u8)
 /// The same for a new object, the short way; false where there is none.
 fn track_new(kind: &Kind, new: &mut Value, manager: &str, second: u8) -> bool {
     let (api_version, time) = (kind.api_version(), time(second));
-    let context = WriteContext { manager, api_version: &api_version, kind: kind.kind, subresource: "", time: &time };
+    let context = WriteContext { manager, api_version: &api_version, kind: &kind.kind, subresource: "", time: &time };
     let reset = kind.strategy.reset_fields.main;
-    managed::track_new(new, TableView::Object(kind.schema().unwrap()), &context, reset)
+    managed::track_new(new, TableView::Object(kind.schema.table().unwrap()), &context, reset)
 }
 
 /// Records who owns what after a write of the object itself.
 fn track(kind: &Kind, live: &Value, new: &mut Value, manager: &str, second: u8) {
     let (api_version, time) = (kind.api_version(), time(second));
-    let context = WriteContext { manager, api_version: &api_version, kind: kind.kind, subresource: "", time: &time };
+    let context = WriteContext { manager, api_version: &api_version, kind: &kind.kind, subresource: "", time: &time };
     let reset = kind.strategy.reset_fields.main;
-    managed::track_update(live, new, TableView::Object(kind.schema().unwrap()), &context, reset, None);
+    managed::track_update(live, new, TableView::Object(kind.schema.table().unwrap()), &context, reset, None);
 }
 
 /// The leaves that somebody should own after a write of the object itself.
@@ -218,8 +218,8 @@ fn owned_leaves(kind: &Kind, object: &Value) -> Option<Leaves> {
     };
     let is_reset = |path: &[PathElement]| (1..=path.len()).any(|length| resets.contains(&path[..length]));
     // What every object has, even one without fields, nobody wrote.
-    let nothing = leaves(&canonical(kind, &Value::object()).ok()?, kind.schema().unwrap())?;
-    let mut found = leaves(object, kind.schema().unwrap())?;
+    let nothing = leaves(&canonical(kind, &Value::object()).ok()?, kind.schema.table().unwrap())?;
+    let mut found = leaves(object, kind.schema.table().unwrap())?;
     found.retain(|path, value| !is_nobodys(path) && !is_reset(path) && nothing.get(path) != Some(value));
     Some(found)
 }
@@ -242,7 +242,7 @@ fn all_owned(object: &Value, leaves: &Leaves) -> Verdict {
 
 /// Nobody owns what is not there.
 fn nothing_else_owned(kind: &Kind, object: &Value) -> Verdict {
-    let nodes = leaves::nodes(object, kind.schema().unwrap());
+    let nodes = leaves::nodes(object, kind.schema.table().unwrap());
     for (manager, set) in leaves::owners(object) {
         let mut missing = None;
         set.for_each(&mut |path| {

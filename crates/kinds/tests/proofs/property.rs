@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rkube_kinds::{ALL, Kind};
+use rkube_kinds::{Kind, all};
 use rkube_machinery::{Map, Value, json};
 
 use crate::generator::Random;
@@ -22,7 +22,7 @@ pub fn for_every_kind(
     holds: impl Fn(&'static Kind, &[Value]) -> Verdict,
 ) {
     let times = number("RKUBE_PROOF_CASES").unwrap_or(3);
-    for kind in ALL {
+    for kind in all() {
         for case in 0..cases * times {
             try_case(name, kind, case, &make, &holds);
         }
@@ -37,7 +37,7 @@ fn try_case(
     holds: &impl Fn(&'static Kind, &[Value]) -> Verdict,
 ) {
     let seed = number("RKUBE_PROOF_SEED").unwrap_or(SEED);
-    let objects = make(&mut Random::new(&[name, kind.type_name], seed.wrapping_add(case)), kind);
+    let objects = make(&mut Random::new(&[name, &kind.type_name], seed.wrapping_add(case)), kind);
     let Err(first) = verdict(kind, &objects, holds) else { return };
     let (objects, why) = smallest(objects, first, &|objects| verdict(kind, objects, holds));
     let shown: Vec<String> = objects.iter().map(json::to_string).collect();

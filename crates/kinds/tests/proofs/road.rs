@@ -1,7 +1,7 @@
 //! The way of an object through the rules of its kind, without a server: what a create and an update do to it.
 
 use rkube_kinds::kind::{Part, Requester};
-use rkube_kinds::{ALL, Kind};
+use rkube_kinds::{Kind, all};
 use rkube_machinery::field::Errors;
 use rkube_machinery::{Type, Value, decode, object, time};
 
@@ -10,12 +10,12 @@ pub const NOW: i64 = 1_767_225_600;
 
 /// The document as an object of the kind, or what a client would be told. Unknown fields are errors.
 pub fn decoded(kind: &Kind, document: Value) -> Result<Value, String> {
-    let decoded = decode::decode(document, kind.schema().unwrap()).map_err(|error| error.to_string())?;
+    let decoded = decode::decode(document, kind.schema.table().unwrap()).map_err(|error| error.to_string())?;
     if !decoded.strict.is_empty() {
         return Err(format!("strict decoding error: {}", decoded.strict.join(", ")));
     }
     let mut value = decoded.value;
-    value.set("kind", kind.kind);
+    value.set("kind", kind.kind.clone());
     value.set("apiVersion", kind.api_version());
     Ok(value)
 }
@@ -65,21 +65,21 @@ pub fn update(kind: &Kind, part: Part, mut value: Value, old: &Value) -> Result<
 }
 
 pub fn stored(kind: &Kind, value: Value) -> Value {
-    kind.conversion.as_ref().map_or(value.clone(), |conversion| (conversion.to_stored)(value))
+    kind.conversion.as_ref().map_or(value.clone(), |conversion| conversion.to_stored(value))
 }
 
 /// The stored object in the kind's version.
 pub fn served(kind: &Kind, value: Value) -> Value {
-    kind.conversion.as_ref().map_or(value.clone(), |conversion| (conversion.from_stored)(value))
+    kind.conversion.as_ref().map_or(value.clone(), |conversion| conversion.from_stored(value))
 }
 
 /// The type in which objects of the kind are stored.
 pub fn stored_schema(kind: &Kind) -> &'static Type {
-    let empty = object! { "apiVersion": kind.api_version(), "kind": kind.kind };
+    let empty = object! { "apiVersion": kind.api_version(), "kind": kind.kind.clone() };
     let stored = stored(kind, empty);
     let (api_version, name) = (stored.str("apiVersion"), stored.str("kind"));
-    let row = ALL.iter().find(|row| row.kind == name && row.api_version() == api_version);
-    row.unwrap_or_else(|| panic!("{api_version} {name} is stored and not served")).schema().unwrap()
+    let row = all().iter().find(|row| row.kind == name && row.api_version() == api_version);
+    row.unwrap_or_else(|| panic!("{api_version} {name} is stored and not served")).schema.table().unwrap()
 }
 
 fn user() -> Value {

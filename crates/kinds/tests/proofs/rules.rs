@@ -23,10 +23,10 @@ fn defaults_stay() {
             kind.rules.default(&mut value);
             same("defaulted again", &once, &value)?;
             // What is stored lost its empty lists; read again, it gets no other defaults.
-            decode::complete(&mut value, kind.schema().unwrap());
+            decode::complete(&mut value, kind.schema.table().unwrap());
             let kept = value.clone();
             kind.rules.default(&mut value);
-            decode::complete(&mut value, kind.schema().unwrap());
+            decode::complete(&mut value, kind.schema.table().unwrap());
             same("stored and defaulted again", &kept, &value)
         },
     );
@@ -41,7 +41,7 @@ fn published_defaults_are_filled_in() {
         |kind, objects| {
             let mut value = road::decoded(kind, objects[0].clone())?;
             kind.rules.default(&mut value);
-            has_defaults(&value, kind.schema().unwrap())
+            has_defaults(&value, kind.schema.table().unwrap())
         },
     );
 }
@@ -137,7 +137,9 @@ fn answers(kind: &Kind, objects: &[Value]) -> Vec<String> {
     let decoded = |document: &Value| match road::decoded(kind, document.clone()) {
         Ok(value) => Ok(value),
         // Unknown fields are dropped where a client does not ask for strictness.
-        Err(error) => decode::decode(document.clone(), kind.schema().unwrap()).map(|one| one.value).map_err(|_| error),
+        Err(error) => {
+            decode::decode(document.clone(), kind.schema.table().unwrap()).map(|one| one.value).map_err(|_| error)
+        }
     };
     let mut answers = Vec::new();
     let new = match decoded(&objects[0]) {
@@ -179,13 +181,13 @@ fn cells_are_there_for_every_object() {
             let mut value = canonical(kind, &objects[0])?;
             kind.rules.default(&mut value);
             let stored = road::stored(kind, value);
-            for column in kind.columns {
-                let cell = (column.cell)(&stored, road::NOW);
+            for column in kind.columns.iter() {
+                let cell = column.cell(&stored, road::NOW);
                 if matches!(cell, Value::Array(_) | Value::Object(_)) {
                     return Err(format!("{}: a cell is no list", column.name));
                 }
             }
-            kind.selectable.iter().for_each(|field| drop((field.value)(&stored)));
+            drop(kind.selectable.values(&stored));
             Ok(())
         },
     );

@@ -1,6 +1,7 @@
 //! The tables that `kubectl get -o wide` prints of the examples, as golden files: a file for each file of examples.
 
-use rkube_kinds::{Column, Kind};
+use rkube_kinds::Kind;
+use rkube_kinds::kind::ColumnView;
 use rkube_machinery::{Value, json};
 
 use crate::examples::{self, Example};
@@ -54,11 +55,11 @@ fn cells(example: &Example) -> Vec<String> {
         let deleted = written.get("metadata").get("deletionTimestamp").clone();
         object.object_mut("metadata").set("deletionTimestamp", deleted);
     }
-    named(kind).map(|column| shown((column.cell)(&object, road::NOW + AGE_SECONDS))).collect()
+    named(kind).map(|column| shown(column.cell(&object, road::NOW + AGE_SECONDS))).collect()
 }
 
 /// kubectl shows no cell that has no column.
-fn named(kind: &'static Kind) -> impl Iterator<Item = &'static Column> {
+fn named(kind: &'static Kind) -> impl Iterator<Item = ColumnView<'static>> {
     kind.columns.iter().filter(|column| !column.name.is_empty())
 }
 

@@ -15,7 +15,7 @@ const SCALE_REPLICAS: &[&str] = &["spec", "replicas"];
 #[derive(Clone, Copy, Debug)]
 pub struct Replicas<'a> {
     pub api_version: &'a str,
-    pub path: &'a [&'a str],
+    pub path: &'a [Text],
 }
 
 impl Replicas<'_> {
@@ -37,7 +37,9 @@ impl Replicas<'_> {
     /// Gives the object's replicas the owners that the scale has now. A new owner gets no time. Entries of versions
     /// without replicas are dropped.
     pub fn to_object(&self, scale: &Value, object: &mut Value) -> Result<(), EntryError> {
-        let (path, fields) = (elements(self.path), FieldSet::of_fields(&[self.path]));
+        let path = elements(self.path);
+        let mut fields = FieldSet::new();
+        fields.insert(&path);
         let known = entries::of(object)?;
         let mut wanted = entries::read(scale.get("metadata").get("managedFields"), false)?;
         let mut result: Vec<Entry> = Vec::with_capacity(known.len() + 1);
@@ -64,7 +66,7 @@ impl Replicas<'_> {
     }
 }
 
-fn elements(path: &[&str]) -> Vec<PathElement> {
+fn elements(path: &[impl AsRef<str>]) -> Vec<PathElement> {
     path.iter().map(|name| PathElement::Field(Text::new(name))).collect()
 }
 
@@ -73,7 +75,8 @@ mod tests {
     use super::*;
     use crate::{json, object};
 
-    const REPLICAS: Replicas<'static> = Replicas { api_version: "apps/v1", path: &["spec", "replicas"] };
+    const REPLICAS: Replicas<'static> =
+        Replicas { api_version: "apps/v1", path: &[Text::new_static("spec"), Text::new_static("replicas")] };
 
     fn with_owners(list: &str) -> Value {
         let list = json::parse(list.as_bytes()).unwrap();

@@ -4,7 +4,10 @@
 //! order in which they are written; `inline` fields are structs whose fields stand in the parent's JSON but in a
 //! message of their own in protobuf.
 
+mod of_kind;
 pub mod structural;
+
+pub use of_kind::Schema;
 
 use std::fmt;
 use std::sync::OnceLock;

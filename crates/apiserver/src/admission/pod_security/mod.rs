@@ -122,14 +122,14 @@ impl PodSecurity {
 
 impl Plugin for PodSecurity {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        let kind = attributes.served.kind;
+        let kind = &attributes.served.kind;
         let is_pod = kind.group.is_empty() && kind.resource == "pods";
         attributes.operation != Operation::Delete
             && (is_pod || attributes.is("", "namespaces") || template_path(attributes).is_some())
     }
 
     fn validate(&self, attributes: &mut Attributes<'_>, object: &Value) -> Result<(), Status> {
-        match attributes.served.kind.resource {
+        match attributes.served.kind.resource.as_str() {
             "pods" => self.check_pod(attributes, object),
             "namespaces" => self.check_namespace(attributes, object),
             _ => {

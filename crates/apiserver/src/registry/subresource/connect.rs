@@ -23,7 +23,7 @@ impl Call<'_> {
         }
         let entry = self.find()?;
         let object = entry.object.value(entry.revision);
-        let node = match (self.served.kind.resource, subresource) {
+        let node = match (self.served.kind.resource.as_str(), subresource) {
             ("pods", "proxy") => {
                 check_address(&object)?;
                 object.get("spec").str("nodeName")

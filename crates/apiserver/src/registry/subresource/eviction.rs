@@ -92,7 +92,7 @@ impl Call<'_> {
             }
             decode::complete(&mut budget, budgets.stored_schema);
             self.own_disruption(&before, &mut budget, budgets.stored_schema);
-            let object = std::sync::Arc::new(Object::new(&budget, cache.kind, cache.schema));
+            let object = std::sync::Arc::new(Object::new(&budget, &cache.kind, cache.schema));
             if self.store_object(key.clone(), object, Expect::Revision(current.revision)).await?.is_ok() {
                 return Ok(Claim::Taken);
             }

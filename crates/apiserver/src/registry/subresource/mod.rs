@@ -23,7 +23,7 @@ impl Call<'_> {
     /// A POST to a subresource.
     pub(super) async fn create_subresource(&mut self, name: &str, body: &Bytes) -> Result<Answer, Status> {
         self.options.check_write("CreateOptions", None)?;
-        match (self.served.kind.resource, name) {
+        match (self.served.kind.resource.as_str(), name) {
             ("pods", "binding") => self.bind(body).await,
             ("pods", "eviction") => self.evict(body).await,
             ("serviceaccounts", "token") => self.request_token(body).await,

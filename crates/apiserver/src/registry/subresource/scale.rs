@@ -3,9 +3,11 @@
 //! A write of a scale is an update of the object itself: the change is done to the scale that the object has at that
 //! moment, and the new number goes back into the object, with the owners that the field has now.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use http::StatusCode;
-use rkube_kinds::kind::{Kind, Part, ScalePaths};
+use rkube_kinds::kind::{Columns, Kind, Part, Row, ScalePaths};
 use rkube_kinds::scale;
 use rkube_machinery::decode::{DecodeError, Decoded};
 use rkube_machinery::field::{Errors, Path, quote};
@@ -25,7 +27,9 @@ const API_VERSION: &str = "autoscaling/v1";
 const KIND: &str = "Scale";
 
 /// As a kind, for what a patch may make of it.
-static SCALE: Kind = Kind { group: "autoscaling", version: "v1", kind: KIND, type_name: TYPE, ..Kind::DEFAULTS };
+static SCALE: LazyLock<Kind> = LazyLock::new(|| Kind::of(&ROW));
+static ROW: Row = Row { group: "autoscaling", version: "v1", kind: KIND, type_name: TYPE, ..Row::DEFAULTS };
+static COLUMNS: Columns = Columns::Table(scale::COLUMNS);
 
 impl Call<'_> {
     pub(in crate::registry) async fn scale(&mut self, body: &Bytes) -> Result<Answer, Status> {
@@ -33,7 +37,7 @@ impl Call<'_> {
         let change = match self.info.verb.as_ref() {
             "get" => {
                 self.wait_for_version().await?;
-                return self.scale_answer(&self.find()?, paths);
+                return self.scale_answer(&self.find()?, &paths);
             }
             "update" => {
                 self.options.check_write("UpdateOptions", None)?;
@@ -46,15 +50,15 @@ impl Call<'_> {
         };
         self.part = Part::Main;
         let written = self.modify(Change::Scale(Box::new(change))).await?;
-        self.scale_answer(&written.entry, paths)
+        self.scale_answer(&written.entry, &paths)
     }
 
     /// The object with the change done to its scale.
     pub(in crate::registry) fn scaled(&mut self, change: &Change, old: &Value) -> Result<Value, Status> {
         let (paths, schema) = self.scale_form()?;
-        let replicas = Replicas { api_version: &self.served.api_version, path: paths.spec_replicas };
+        let replicas = Replicas { api_version: &self.served.api_version, path: &paths.spec_replicas };
         let unowned = |error: managed::EntryError| Status::internal(error.to_string());
-        let mut current = scale_of(old, paths, schema)?;
+        let mut current = scale_of(old, &paths, schema)?;
         replicas.to_scale(old, &mut current).map_err(unowned)?;
         let mut wanted = self.changed_scale(change, &current, schema)?;
         metadata::place(wanted.object_mut("metadata"), &self.info.namespace)?;
@@ -76,7 +80,7 @@ impl Call<'_> {
     }
 
     fn scale_form(&self) -> Result<(ScalePaths, &'static Type), Status> {
-        let paths = self.served.kind.scale.ok_or_else(Status::method_not_allowed)?;
+        let paths = self.served.kind.scale.clone().ok_or_else(Status::method_not_allowed)?;
         let schema = TypeRef::find(TYPE).ok_or_else(|| Status::internal("Scale is not in the schema table"))?;
         Ok((paths, schema.get()))
     }
@@ -164,7 +168,8 @@ impl Call<'_> {
         }
         let (asked, found) = (wanted.get("metadata").str("uid"), old.get("metadata").str("uid"));
         if !asked.is_empty() && asked != found {
-            let resource = GroupResource::new(self.served.kind.group, format!("{}/scale", self.served.kind.resource));
+            let resource =
+                GroupResource::new(self.served.kind.group.clone(), format!("{}/scale", self.served.kind.resource));
             let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {found}");
             return Err(Status::conflict(&resource, name, why));
         }
@@ -176,11 +181,11 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn scale_answer(&self, entry: &Entry, paths: ScalePaths) -> Result<Answer, Status> {
+    fn scale_answer(&self, entry: &Entry, paths: &ScalePaths) -> Result<Answer, Status> {
         let (_, schema) = self.scale_form()?;
         let scale = scale_of(&entry.object.value(entry.revision), paths, schema)?;
         if let Transform::Table(version) = self.accept.transform {
-            let table = one_row(scale::COLUMNS, version, &scale, &self.options.include_object, self.now());
+            let table = one_row(&COLUMNS, version, &scale, &self.options.include_object, self.now());
             return Ok(value_answer(StatusCode::OK, self.accept, &table, None));
         }
         Ok(unlisted_answer(StatusCode::OK, self.accept, &scale, Some(schema)))
@@ -201,7 +206,7 @@ fn unreadable(shown: String, why: &str) -> Status {
     Status::invalid(&GroupResource::default(), "", &errors)
 }
 
-fn scale_of(object: &Value, paths: ScalePaths, schema: &'static Type) -> Result<Value, Status> {
+fn scale_of(object: &Value, paths: &ScalePaths, schema: &'static Type) -> Result<Value, Status> {
     let mut scale = paths.scale_of(object).map_err(|error| Status::internal(error.to_string()))?;
     decode::complete(&mut scale, schema);
     Ok(scale)

@@ -6,11 +6,11 @@ use rkube_machinery::field::Errors;
 use super::policy::{self, SPEC};
 use super::{CATEGORIES, GROUP, REINVOCATION_POLICIES, Registered, Registration, count, expressions};
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Kind, Scope, renamed};
+use crate::kind::{Column, Row, Scope, renamed};
 
-pub static KIND: Kind = ROW;
+pub static KIND: Row = ROW;
 
-const ROW: Kind = Kind {
+const ROW: Row = Row {
     group: GROUP,
     kind: "MutatingAdmissionPolicy",
     resource: "mutatingadmissionpolicies",
@@ -38,10 +38,10 @@ const ROW: Kind = Kind {
     ],
     strategy: super::STRATEGY,
     rules: &Registered(MutatingPolicyRules),
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
-pub static BETA: Kind = Kind {
+pub static BETA: Row = Row {
     version: "v1beta1",
     type_name: "io.k8s.api.admissionregistration.v1beta1.MutatingAdmissionPolicy",
     off_by_default: true,
@@ -49,7 +49,7 @@ pub static BETA: Kind = Kind {
     ..ROW
 };
 
-pub static ALPHA: Kind = Kind {
+pub static ALPHA: Row = Row {
     version: "v1alpha1",
     type_name: "io.k8s.api.admissionregistration.v1alpha1.MutatingAdmissionPolicy",
     deprecation: "admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicy is deprecated in v1.35+, unavailable in v1.38+",

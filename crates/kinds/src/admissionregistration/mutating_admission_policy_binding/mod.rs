@@ -3,11 +3,11 @@
 use super::Registered;
 use super::binding::{BindingRules, COLUMNS};
 use super::{CATEGORIES, GROUP};
-use crate::kind::{Kind, Scope, renamed};
+use crate::kind::{Row, Scope, renamed};
 
-pub static KIND: Kind = ROW;
+pub static KIND: Row = ROW;
 
-const ROW: Kind = Kind {
+const ROW: Row = Row {
     group: GROUP,
     kind: "MutatingAdmissionPolicyBinding",
     resource: "mutatingadmissionpolicybindings",
@@ -19,10 +19,10 @@ const ROW: Kind = Kind {
     columns: COLUMNS,
     strategy: super::STRATEGY,
     rules: &Registered(BindingRules { mutating: true, default_not_found: false }),
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
-pub static BETA: Kind = Kind {
+pub static BETA: Row = Row {
     version: "v1beta1",
     type_name: "io.k8s.api.admissionregistration.v1beta1.MutatingAdmissionPolicyBinding",
     off_by_default: true,
@@ -30,7 +30,7 @@ pub static BETA: Kind = Kind {
     ..ROW
 };
 
-pub static ALPHA: Kind = Kind {
+pub static ALPHA: Row = Row {
     version: "v1alpha1",
     type_name: "io.k8s.api.admissionregistration.v1alpha1.MutatingAdmissionPolicyBinding",
     deprecation: "admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicyBinding is deprecated in v1.35+, unavailable in v1.38+",

@@ -4,9 +4,9 @@ use super::Registered;
 use super::webhook::WebhookRules;
 use super::{CATEGORIES, GROUP, count};
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Kind, Scope};
+use crate::kind::{Column, Row, Scope};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "MutatingWebhookConfiguration",
     resource: "mutatingwebhookconfigurations",
@@ -29,5 +29,5 @@ pub static KIND: Kind = Kind {
     ],
     strategy: super::STRATEGY,
     rules: &Registered(WebhookRules { mutating: true }),
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };

@@ -8,10 +8,10 @@ use super::policy::{self, SPEC};
 use super::{CATEGORIES, GROUP, count, expressions, json_path};
 use crate::columns::{AGE, NAME};
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Scope, Subresource};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "ValidatingAdmissionPolicy",
     resource: "validatingadmissionpolicies",
@@ -47,7 +47,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &ValidatingPolicyRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const STATUS: Path<'static> = Path::new("status");

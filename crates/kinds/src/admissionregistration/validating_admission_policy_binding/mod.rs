@@ -3,9 +3,9 @@
 use super::Registered;
 use super::binding::{BindingRules, COLUMNS};
 use super::{CATEGORIES, GROUP};
-use crate::kind::{Kind, Scope};
+use crate::kind::{Row, Scope};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "ValidatingAdmissionPolicyBinding",
     resource: "validatingadmissionpolicybindings",
@@ -17,5 +17,5 @@ pub static KIND: Kind = Kind {
     columns: COLUMNS,
     strategy: super::STRATEGY,
     rules: &Registered(BindingRules { mutating: false, default_not_found: false }),
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };

@@ -4,9 +4,9 @@ use super::Registered;
 use super::webhook::WebhookRules;
 use super::{CATEGORIES, GROUP, count};
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Kind, Scope};
+use crate::kind::{Column, Row, Scope};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "ValidatingWebhookConfiguration",
     resource: "validatingwebhookconfigurations",
@@ -29,5 +29,5 @@ pub static KIND: Kind = Kind {
     ],
     strategy: super::STRATEGY,
     rules: &Registered(WebhookRules { mutating: false }),
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };

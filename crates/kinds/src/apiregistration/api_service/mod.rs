@@ -6,9 +6,9 @@ use rkube_machinery::{Value, names, object};
 
 use crate::columns::{AGE, NAME};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Scope, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "apiregistration.k8s.io",
     kind: "APIService",
     resource: "apiservices",
@@ -33,7 +33,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &ApiServiceRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const GROUP_PRIORITY_MAX: i64 = 20_000;

@@ -8,9 +8,9 @@ use rkube_machinery::field::Errors;
 
 use crate::columns::{AGE, NAME, NONE};
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Scope, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "internal.apiserver.k8s.io",
     version: "v1alpha1",
     kind: "StorageVersion",
@@ -43,7 +43,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &StorageVersionRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// As many servers as a cell names.

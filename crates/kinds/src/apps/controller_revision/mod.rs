@@ -6,10 +6,10 @@ use rkube_machinery::field::{Errors, Path};
 
 use super::numbers;
 use crate::columns::{AGE, NAME, NONE};
-use crate::kind::{Column, Kind, Part, Rules};
+use crate::kind::{Column, Part, Row, Rules};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "apps",
     kind: "ControllerRevision",
     resource: "controllerrevisions",
@@ -25,7 +25,7 @@ pub static KIND: Kind = Kind {
         AGE,
     ],
     rules: &ControllerRevisionRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const DATA: Path<'static> = Path::new("data");

@@ -13,9 +13,9 @@ use rkube_machinery::field::{Errors, quote};
 use super::{cells, template};
 use crate::columns::{self, AGE, NAME};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Rules, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "apps",
     kind: "DaemonSet",
     resource: "daemonsets",
@@ -56,7 +56,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &DaemonSetRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// Counts changes of the template.

@@ -11,9 +11,9 @@ use super::{cells, numbers, selector};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::{Options, go_form};
 use crate::fields::{carry, carry_inner};
-use crate::kind::{Column, Kind, Part, Rules, ScalePaths, Subresource};
+use crate::kind::{Column, Part, Row, RowScale, Rules, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "apps",
     kind: "Deployment",
     resource: "deployments",
@@ -23,7 +23,7 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.apps.v1.Deployment",
     storage_prefix: "deployments",
     subresources: &[Subresource::SCALE, Subresource::STATUS],
-    scale: Some(ScalePaths::WORKLOAD),
+    scale: Some(RowScale::WORKLOAD),
     columns: &[
         NAME,
         Column::text("Ready", "Number of the pod with ready state", cells::ready_of_desired),
@@ -46,7 +46,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &DeploymentRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// Where a rollback of an older API is kept: the revision to go back to.

@@ -9,9 +9,9 @@ use super::{cells, numbers, selector};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::Options;
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Rules, ScalePaths, Subresource};
+use crate::kind::{Column, Part, Row, RowScale, Rules, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "apps",
     kind: "ReplicaSet",
     resource: "replicasets",
@@ -21,7 +21,7 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.apps.v1.ReplicaSet",
     storage_prefix: "replicasets",
     subresources: &[Subresource::SCALE, Subresource::STATUS],
-    scale: Some(ScalePaths::WORKLOAD),
+    scale: Some(RowScale::WORKLOAD),
     columns: &[
         NAME,
         cells::number("Desired", "doc:io.k8s.api.apps.v1.ReplicaSetSpec replicas", cells::desired),
@@ -34,7 +34,7 @@ pub static KIND: Kind = Kind {
     ],
     strategy: Strategy { reset_fields: ResetFields::STATUS, ..Strategy::DEFAULTS },
     rules: &ReplicaSetRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 struct ReplicaSetRules;

@@ -11,9 +11,9 @@ use super::template::{self, SPEC};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::{self, amounts};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Rules, ScalePaths, Subresource};
+use crate::kind::{Column, Part, Row, RowScale, Rules, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "apps",
     kind: "StatefulSet",
     resource: "statefulsets",
@@ -23,7 +23,7 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.apps.v1.StatefulSet",
     storage_prefix: "statefulsets",
     subresources: &[Subresource::SCALE, Subresource::STATUS],
-    scale: Some(ScalePaths::WORKLOAD),
+    scale: Some(RowScale::WORKLOAD),
     columns: &[
         NAME,
         Column::text("Ready", "Number of the pod with ready state", cells::ready_of_desired),
@@ -38,7 +38,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &StatefulSetRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const REVISIONS_KEPT: i64 = 10;

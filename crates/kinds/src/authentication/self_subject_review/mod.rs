@@ -1,9 +1,9 @@
 //! SelfSubjectReview: asks who one is. The server answers with `status.userInfo`; nothing is stored.
 
-use crate::kind::{Kind, Rules, Scope};
+use crate::kind::{Row, Rules, Scope};
 use crate::strategy::{NameRule, ResetFields, Strategy};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "authentication.k8s.io",
     kind: "SelfSubjectReview",
     resource: "selfsubjectreviews",
@@ -13,7 +13,7 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.authentication.v1.SelfSubjectReview",
     strategy: Strategy { name_rule: NameRule::Common, reset_fields: ResetFields::STATUS, ..Strategy::DEFAULTS },
     rules: &SelfSubjectReviewRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 struct SelfSubjectReviewRules;

@@ -1,10 +1,10 @@
 //! TokenReview: whose token this is. The server answers in its status, and checks that there is a token; nothing is
 //! stored.
 
-use crate::kind::{Kind, Rules, Scope};
+use crate::kind::{Row, Rules, Scope};
 use crate::strategy::{NameRule, Strategy};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "authentication.k8s.io",
     kind: "TokenReview",
     resource: "tokenreviews",
@@ -14,7 +14,7 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.authentication.v1.TokenReview",
     strategy: Strategy { name_rule: NameRule::Common, ..Strategy::DEFAULTS },
     rules: &TokenReviewRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 struct TokenReviewRules;

@@ -2,10 +2,10 @@
 
 use super::GROUP;
 use super::review::ReviewRules;
-use crate::kind::Kind;
+use crate::kind::Row;
 use crate::strategy::{NameRule, Strategy};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "LocalSubjectAccessReview",
     resource: "localsubjectaccessreviews",
@@ -14,5 +14,5 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
     strategy: Strategy { name_rule: NameRule::Common, ..Strategy::DEFAULTS },
     rules: &ReviewRules { names_user: true, local: true },
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };

@@ -1,10 +1,10 @@
 //! SelfSubjectRulesReview: all that one may do oneself in a namespace. The server checks that there is a namespace.
 
 use super::GROUP;
-use crate::kind::{Kind, Rules, Scope};
+use crate::kind::{Row, Rules, Scope};
 use crate::strategy::{NameRule, Strategy};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "SelfSubjectRulesReview",
     resource: "selfsubjectrulesreviews",
@@ -14,7 +14,7 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
     strategy: Strategy { name_rule: NameRule::Common, ..Strategy::DEFAULTS },
     rules: &RulesReviewRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 struct RulesReviewRules;

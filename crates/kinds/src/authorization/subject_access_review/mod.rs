@@ -2,10 +2,10 @@
 
 use super::GROUP;
 use super::review::ReviewRules;
-use crate::kind::{Kind, Scope};
+use crate::kind::{Row, Scope};
 use crate::strategy::{NameRule, Strategy};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "SubjectAccessReview",
     resource: "subjectaccessreviews",
@@ -15,5 +15,5 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.authorization.v1.SubjectAccessReview",
     strategy: Strategy { name_rule: NameRule::Common, ..Strategy::DEFAULTS },
     rules: &ReviewRules { names_user: true, local: false },
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };

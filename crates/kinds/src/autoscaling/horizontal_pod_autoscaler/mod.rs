@@ -13,9 +13,9 @@ use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
 
 use crate::fields::carry;
-use crate::kind::{Conversion, Kind, Part, Rules, Subresource};
+use crate::kind::{Part, Row, RowConversion, Rules, Subresource};
 
-pub static V2: Kind = Kind {
+pub static V2: Row = Row {
     group: "autoscaling",
     version: "v2",
     kind: "HorizontalPodAutoscaler",
@@ -29,10 +29,10 @@ pub static V2: Kind = Kind {
     columns: printer::COLUMNS,
     strategy: Strategy { reset_fields: ResetFields::STATUS, ..Strategy::DEFAULTS },
     rules: &AutoscalerRules { first_version: false },
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
-pub static V1: Kind = Kind {
+pub static V1: Row = Row {
     group: "autoscaling",
     version: "v1",
     kind: "HorizontalPodAutoscaler",
@@ -42,7 +42,7 @@ pub static V1: Kind = Kind {
     categories: &["all"],
     type_name: "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler",
     storage_prefix: "horizontalpodautoscalers",
-    conversion: Some(Conversion {
+    conversion: Some(RowConversion {
         group: "autoscaling",
         to_stored: conversion::to_stored,
         from_stored: conversion::from_stored,
@@ -51,7 +51,7 @@ pub static V1: Kind = Kind {
     columns: printer::COLUMNS,
     strategy: Strategy { reset_fields: ResetFields::STATUS, ..Strategy::DEFAULTS },
     rules: &AutoscalerRules { first_version: true },
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 struct AutoscalerRules {

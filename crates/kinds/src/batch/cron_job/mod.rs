@@ -12,9 +12,9 @@ use super::job::{columns, name_warning};
 use crate::columns::{AGE, NAME, NONE, since};
 use crate::core::pod_spec::{self, Options};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Rules, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "batch",
     kind: "CronJob",
     resource: "cronjobs",
@@ -32,7 +32,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &CronJobRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const COLUMNS: &[Column] = &[

@@ -14,9 +14,9 @@ use rkube_machinery::{Value, names};
 
 use crate::core::pod_spec;
 use crate::fields::carry;
-use crate::kind::{Kind, Part, Requester, Rules, Selectable, Subresource};
+use crate::kind::{Part, Requester, Row, Rules, Selectable, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "batch",
     kind: "Job",
     resource: "jobs",
@@ -39,7 +39,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &JobRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -119,6 +119,7 @@ pub(crate) fn name_warning(object: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use crate::Kind;
     use rkube_machinery::{json, object};
 
     use super::*;
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(job.get("metadata").get("labels"), &object! { "a": "b" });
         JobRules.prepare_create(&mut job);
         JobRules.canonicalize(&mut job);
-        assert_eq!(texts(&KIND.validate_create(&job)), Vec::<String>::new());
+        assert_eq!(texts(&Kind::of(&KIND).validate_create(&job)), Vec::<String>::new());
         let labels = job.at(&["spec", "template", "metadata", "labels"]);
         assert_eq!(labels.str("batch.kubernetes.io/controller-uid"), "u-1");
         assert_eq!(labels.str("job-name"), "j");
@@ -172,15 +173,15 @@ mod tests {
         old.object_mut("metadata").set("resourceVersion", "1");
         let mut changed = old.clone();
         changed.object_mut("spec").object_mut("template").object_mut("spec").set("nodeSelector", object! { "a": "b" });
-        let errors = KIND.validate_update(Part::Main, &changed, &old);
+        let errors = Kind::of(&KIND).validate_update(Part::Main, &changed, &old);
         assert_eq!(errors.len(), 1);
         assert!(errors.0[0].to_string().starts_with("spec.template: Invalid value: {\"labels\":{\"a\":\"b\","));
         assert!(errors.0[0].to_string().ends_with("}: field is immutable"));
         old.object_mut("spec").set("suspend", true);
         changed.object_mut("spec").set("suspend", true);
-        assert_eq!(texts(&KIND.validate_update(Part::Main, &changed, &old)), Vec::<String>::new());
+        assert_eq!(texts(&Kind::of(&KIND).validate_update(Part::Main, &changed, &old)), Vec::<String>::new());
         changed.object_mut("spec").object_mut("template").object_mut("spec").set("hostname", "h");
-        let errors = texts(&KIND.validate_update(Part::Main, &changed, &old));
+        let errors = texts(&Kind::of(&KIND).validate_update(Part::Main, &changed, &old));
         assert_eq!(errors.len(), 1);
         assert!(errors[0].starts_with("spec.template.spec: Invalid value: {\"Volumes\":null,"));
     }

@@ -12,9 +12,9 @@ use rkube_machinery::{Value, time};
 use super::GROUP;
 use crate::columns::{AGE, NAME, NONE, or};
 use crate::fields::{carry, carry_inner};
-use crate::kind::{Column, Kind, Part, Requester, Rules, Scope, Selectable, Subresource};
+use crate::kind::{Column, Part, Requester, Row, Rules, Scope, Selectable, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "CertificateSigningRequest",
     resource: "certificatesigningrequests",
@@ -51,7 +51,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &RequestRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// The columns are described in the words of the first beta, which had defaults.

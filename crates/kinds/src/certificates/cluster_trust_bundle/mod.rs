@@ -10,11 +10,11 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::{GROUP, pem};
 use crate::columns::{NAME, NONE, or};
 use crate::core::pod_spec::validate_signer_name;
-use crate::kind::{Column, Kind, Part, Rules, Scope, Selectable, renamed};
+use crate::kind::{Column, Part, Row, Rules, Scope, Selectable, renamed};
 
-pub static BETA: Kind = ROW;
+pub static BETA: Row = ROW;
 
-pub static ALPHA: Kind = Kind {
+pub static ALPHA: Row = Row {
     version: "v1alpha1",
     type_name: "io.k8s.api.certificates.v1alpha1.ClusterTrustBundle",
     deprecation: "certificates.k8s.io/v1alpha1 ClusterTrustBundle is deprecated in v1.34+, unavailable in v1.37+",
@@ -22,7 +22,7 @@ pub static ALPHA: Kind = Kind {
     ..ROW
 };
 
-const ROW: Kind = Kind {
+const ROW: Row = Row {
     group: GROUP,
     version: "v1beta1",
     kind: "ClusterTrustBundle",
@@ -51,7 +51,7 @@ const ROW: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &BundleRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const BUNDLE_MAX_BYTES: usize = 1024 * 1024;

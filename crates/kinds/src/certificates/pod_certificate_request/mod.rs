@@ -12,9 +12,9 @@ use rkube_machinery::managed::Reset;
 use super::GROUP;
 use crate::columns::{NAME, labels};
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, Part, Rules, Selectable, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Selectable, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     version: "v1beta1",
     kind: "PodCertificateRequest",
@@ -64,7 +64,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &RequestRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// How long a certificate may be valid where nobody says: a day.

@@ -6,9 +6,9 @@ use rkube_machinery::field::{Errors, Path};
 
 use crate::columns::{AGE, NAME};
 use crate::fields::remove_inner;
-use crate::kind::{Column, Kind, Part, Rules};
+use crate::kind::{Column, Part, Row, Rules};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "coordination.k8s.io",
     kind: "Lease",
     resource: "leases",
@@ -23,7 +23,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &LeaseRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 struct LeaseRules;

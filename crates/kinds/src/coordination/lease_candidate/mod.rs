@@ -8,18 +8,18 @@ use rkube_machinery::field::{Errors, Path};
 
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::qualified_name;
-use crate::kind::{Column, Conversion, Kind, Part, Rules};
+use crate::kind::{Column, Part, Row, RowConversion, Rules};
 
 use semantic_version::Version;
 
 /// Stored in this version.
-pub static KIND: Kind = BETA;
+pub static KIND: Row = BETA;
 
-pub static ALPHA: Kind = Kind {
+pub static ALPHA: Row = Row {
     version: "v1alpha2",
     type_name: "io.k8s.api.coordination.v1alpha2.LeaseCandidate",
     deprecation: "coordination.k8s.io/v1alpha2 LeaseCandidate is deprecated in v1.35+, unavailable in v1.38+",
-    conversion: Some(Conversion {
+    conversion: Some(RowConversion {
         group: GROUP,
         to_stored: |candidate| in_version(candidate, "coordination.k8s.io/v1beta1"),
         from_stored: |candidate| in_version(candidate, "coordination.k8s.io/v1alpha2"),
@@ -27,7 +27,7 @@ pub static ALPHA: Kind = Kind {
     ..BETA
 };
 
-const BETA: Kind = Kind {
+const BETA: Row = Row {
     group: GROUP,
     version: "v1beta1",
     kind: "LeaseCandidate",
@@ -56,7 +56,7 @@ const BETA: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &LeaseCandidateRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const GROUP: &str = "coordination.k8s.io";

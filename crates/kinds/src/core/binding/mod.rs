@@ -1,9 +1,9 @@
 //! Binding: a pod gets its node. Nothing is stored; it is the pod that changes.
 
-use crate::kind::{Kind, Rules};
+use crate::kind::{Row, Rules};
 use crate::strategy::{NameRule, Strategy};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "Binding",
     resource: "bindings",
     singular: "binding",
@@ -11,7 +11,7 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.core.v1.Binding",
     strategy: Strategy { name_rule: NameRule::Common, ..Strategy::DEFAULTS },
     rules: &BindingRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 struct BindingRules;

@@ -4,9 +4,9 @@ use crate::strategy::{ResetFields, Strategy};
 use rkube_machinery::Value;
 
 use crate::columns::NAME;
-use crate::kind::{Column, Kind, Scope};
+use crate::kind::{Column, Row, Scope};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "ComponentStatus",
     resource: "componentstatuses",
     singular: "componentstatus",
@@ -26,7 +26,7 @@ pub static KIND: Kind = Kind {
         Column::text("Error", "Error of the component conditions", |component, _| said(component, "error")),
     ],
     strategy: Strategy { reset_fields: ResetFields::STATUS, ..Strategy::DEFAULTS },
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 fn health(component: &Value) -> Option<&Value> {

@@ -5,10 +5,10 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, names};
 
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Kind, Part, Rules};
+use crate::kind::{Column, Part, Row, Rules};
 use crate::meta::same;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "ConfigMap",
     resource: "configmaps",
     singular: "configmap",
@@ -18,7 +18,7 @@ pub static KIND: Kind = Kind {
     columns: &[NAME, Column::text("Data", "doc:io.k8s.api.core.v1.ConfigMap data", keys), AGE],
     strategy: Strategy { repeats_meta: Repeats::all(Repeat::Whole), ..Strategy::DEFAULTS },
     rules: &ConfigMapRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// All values of a ConfigMap or Secret together.

@@ -9,11 +9,11 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::address;
 
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Kind, Part, Rules};
+use crate::kind::{Column, Part, Row, Rules};
 
 pub(crate) use validate::validate_endpoint_ip;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "Endpoints",
     resource: "endpoints",
     singular: "endpoints",
@@ -28,7 +28,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &EndpointsRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";

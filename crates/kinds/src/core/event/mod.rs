@@ -10,9 +10,9 @@ use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 use rkube_machinery::Value;
 
 use crate::columns::{NAME, since};
-use crate::kind::{Column, Kind};
+use crate::kind::{Column, Row};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "Event",
     resource: "events",
     singular: "event",
@@ -29,7 +29,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &rules::Legacy,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 pub(crate) const STORAGE_PREFIX: &str = "events";

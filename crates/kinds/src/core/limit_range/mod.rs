@@ -8,9 +8,9 @@ use rkube_machinery::field::Errors;
 
 use crate::columns::{CREATED_AT, NAME};
 use crate::core::pod_spec::amounts;
-use crate::kind::{Kind, Part, Rules};
+use crate::kind::{Part, Row, Rules};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "LimitRange",
     resource: "limitranges",
     singular: "limitrange",
@@ -20,7 +20,7 @@ pub static KIND: Kind = Kind {
     columns: &[NAME, CREATED_AT],
     strategy: Strategy { repeats_meta: Repeats::all(Repeat::New), create_on_update: true, ..Strategy::DEFAULTS },
     rules: &LimitRangeRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];

@@ -8,10 +8,10 @@ use rkube_machinery::{Value, names, object};
 
 use crate::columns::{AGE, NAME};
 use crate::fields::{carry, carry_inner};
-use crate::kind::{Column, Kind, Part, Rules, Scope, Selectable, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Scope, Selectable, Subresource};
 use crate::meta::validate_known_finalizer;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "Namespace",
     resource: "namespaces",
     singular: "namespace",
@@ -35,7 +35,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &NamespaceRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// Carries the namespace's own name, so that selectors can name namespaces.

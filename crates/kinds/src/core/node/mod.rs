@@ -11,10 +11,10 @@ use rkube_machinery::names::address;
 use crate::columns::{AGE, NAME, NONE, UNKNOWN, or};
 use crate::core::pod_spec::amounts;
 use crate::fields::{carry, remove_inner, texts};
-use crate::kind::{Column, Kind, Part, Rules, Scope, Selectable, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Scope, Selectable, Subresource};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "Node",
     resource: "nodes",
     singular: "node",
@@ -65,7 +65,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &NodeRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";

@@ -15,10 +15,10 @@ use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::volume_defaults::default_source;
 use crate::core::pod_spec::{amounts, warnings::term_warnings};
 use crate::fields::{carry, texts, written_at};
-use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Scope, Subresource};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "PersistentVolume",
     resource: "persistentvolumes",
     singular: "persistentvolume",
@@ -61,7 +61,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &VolumeRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";

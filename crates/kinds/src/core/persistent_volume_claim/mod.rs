@@ -13,9 +13,9 @@ use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::warnings::fraction;
 use crate::core::pod_spec::{amounts, default_claim_spec, validate_claim_spec};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Rules, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "PersistentVolumeClaim",
     resource: "persistentvolumeclaims",
     singular: "persistentvolumeclaim",
@@ -49,7 +49,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &ClaimRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const METADATA: Path<'static> = Path::new("metadata");

@@ -19,7 +19,7 @@ use rkube_machinery::names;
 use rkube_machinery::names::address;
 
 use super::pod_spec::{self, Options};
-use crate::kind::{Kind, Part, RowCondition, Rules, Selectable, Subresource};
+use crate::kind::{Part, Row, RowCondition, Rules, Selectable, Subresource};
 
 const fn connection(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Subresource {
     Subresource { name, verbs, kind: Some(kind), group_version: None }
@@ -27,7 +27,7 @@ const fn connection(name: &'static str, kind: &'static str, verbs: &'static [&'s
 
 const UPDATE_VERBS: &[&str] = &["get", "patch", "update"];
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "Pod",
     resource: "pods",
     singular: "pod",
@@ -59,7 +59,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &PodRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const SELECTABLE: &[Selectable] = &[

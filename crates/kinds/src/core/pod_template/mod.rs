@@ -7,9 +7,9 @@ use rkube_machinery::field::{Errors, Path};
 use crate::apps::{cells, template};
 use crate::columns::{self, NAME};
 use crate::core::pod_spec::{self, Options};
-use crate::kind::{Column, Kind, Part, Rules};
+use crate::kind::{Column, Part, Row, Rules};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "PodTemplate",
     resource: "podtemplates",
     singular: "podtemplate",
@@ -27,7 +27,7 @@ pub static KIND: Kind = Kind {
     ],
     strategy: Strategy { returns_deleted_object: true, ..Strategy::DEFAULTS },
     rules: &PodTemplateRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const TEMPLATE: Path<'static> = Path::new("template");

@@ -10,9 +10,9 @@ use crate::apps::{cells, numbers, replica_set};
 use crate::columns::{self, AGE, NAME};
 use crate::core::pod_spec::{self, Options, go_form};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Rules, ScalePaths, Selectable, SelectorForm, Subresource};
+use crate::kind::{Column, Part, Row, RowScale, Rules, Selectable, SelectorForm, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "ReplicationController",
     resource: "replicationcontrollers",
     singular: "replicationcontroller",
@@ -21,7 +21,7 @@ pub static KIND: Kind = Kind {
     type_name: "io.k8s.api.core.v1.ReplicationController",
     storage_prefix: "controllers",
     subresources: &[Subresource::SCALE, Subresource::STATUS],
-    scale: Some(ScalePaths { selector_form: SelectorForm::Labels, ..ScalePaths::WORKLOAD }),
+    scale: Some(RowScale { selector_form: SelectorForm::Labels, ..RowScale::WORKLOAD }),
     columns: &[
         NAME,
         cells::number("Desired", "doc:io.k8s.api.core.v1.ReplicationControllerSpec replicas", cells::desired),
@@ -45,7 +45,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &ReplicationControllerRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// Annotations with this name say what of a ReplicaSet a controller cannot say.

@@ -9,9 +9,9 @@ use rkube_machinery::field::Errors;
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::amounts;
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Rules, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "ResourceQuota",
     resource: "resourcequotas",
     singular: "resourcequota",
@@ -36,7 +36,7 @@ pub static KIND: Kind = Kind {
     ],
     strategy: Strategy { reset_fields: ResetFields::STATUS, returns_deleted_object: true, ..Strategy::DEFAULTS },
     rules: &QuotaRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 struct QuotaRules;

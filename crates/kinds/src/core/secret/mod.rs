@@ -11,9 +11,9 @@ use rkube_machinery::{Value, json};
 use crate::columns::{AGE, NAME};
 use crate::core::config_map::{DATA_MAX_BYTES, decoded_len, validate_immutable, validate_key};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Rules, Selectable};
+use crate::kind::{Column, Part, Row, Rules, Selectable};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "Secret",
     resource: "secrets",
     singular: "secret",
@@ -28,7 +28,7 @@ pub static KIND: Kind = Kind {
     selectable: &[Selectable { label: "type", value: |object| object.str("type").to_owned() }],
     strategy: Strategy { repeats_meta: Repeats::all(Repeat::Whole), ..Strategy::DEFAULTS },
     rules: &SecretRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";

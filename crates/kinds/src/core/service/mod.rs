@@ -19,9 +19,9 @@ use rkube_machinery::{Value, object};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::Seen;
 use crate::fields::{carry, texts};
-use crate::kind::{Column, Kind, Part, Rules, Selectable, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Selectable, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "Service",
     resource: "services",
     singular: "service",
@@ -59,7 +59,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &ServiceRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// `clusterIP` of a service without address.

@@ -4,9 +4,9 @@ use crate::strategy::{Repeat, Repeats, Strategy};
 use rkube_machinery::{Value, object};
 
 use crate::columns::{AGE, NAME};
-use crate::kind::{Kind, Part, Rules, Subresource};
+use crate::kind::{Part, Row, Rules, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     kind: "ServiceAccount",
     resource: "serviceaccounts",
     singular: "serviceaccount",
@@ -26,7 +26,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &ServiceAccountRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";

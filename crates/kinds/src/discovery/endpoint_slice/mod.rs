@@ -12,10 +12,10 @@ use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::Seen;
 use crate::core::pod_spec::go_form::same_plain;
 use crate::fields::texts;
-use crate::kind::{Column, Kind, Part, Rules};
+use crate::kind::{Column, Part, Row, Rules};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "discovery.k8s.io",
     kind: "EndpointSlice",
     resource: "endpointslices",
@@ -33,7 +33,7 @@ pub static KIND: Kind = Kind {
     ],
     strategy: Strategy { repeats_meta: Repeats::all(Repeat::New), has_generation: true, ..Strategy::DEFAULTS },
     rules: &EndpointSliceRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";

@@ -8,9 +8,9 @@ use rkube_machinery::Value;
 
 use super::{FlowControlRules, GROUP};
 use crate::columns::{AGE, NAME, NONE};
-use crate::kind::{Column, Kind, Scope, Subresource};
+use crate::kind::{Column, Row, Scope, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "FlowSchema",
     resource: "flowschemas",
@@ -46,7 +46,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &FlowControlRules { default_spec, validate: validate::schema },
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const DEFAULT_PRECEDENCE: i64 = 1000;

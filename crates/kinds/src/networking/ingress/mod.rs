@@ -13,9 +13,9 @@ use rkube_machinery::names::address;
 use super::GROUP;
 use crate::columns::{AGE, NAME};
 use crate::fields::carry;
-use crate::kind::{Column, Kind, Part, Rules, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Subresource};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "Ingress",
     resource: "ingresses",
@@ -51,7 +51,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &IngressRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// The class as it was said before there was a field for it.

@@ -9,9 +9,9 @@ use super::GROUP;
 use super::ingress::required_segment;
 use crate::columns::{AGE, NAME, NONE};
 use crate::core::pod_spec::checks::{dns_label, dns_subdomain};
-use crate::kind::{Column, Kind, Part, Rules, Scope};
+use crate::kind::{Column, Part, Row, Rules, Scope};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "IngressClass",
     resource: "ingressclasses",
@@ -29,7 +29,7 @@ pub static KIND: Kind = Kind {
     ],
     strategy: Strategy { repeats_meta: Repeats::all(Repeat::UpdateFirst), has_generation: true, ..Strategy::DEFAULTS },
     rules: &IngressClassRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";

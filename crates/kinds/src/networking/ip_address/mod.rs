@@ -9,11 +9,11 @@ use super::ingress::required_segment;
 use super::{FROM_BETA, GROUP};
 use crate::columns::{AGE, NAME, NONE};
 use crate::core::pod_spec::checks::{dns_subdomain, each};
-use crate::kind::{Column, Kind, Part, Rules, Scope};
+use crate::kind::{Column, Part, Row, Rules, Scope};
 
-pub static KIND: Kind = STABLE;
+pub static KIND: Row = STABLE;
 
-pub static BETA: Kind = Kind {
+pub static BETA: Row = Row {
     version: "v1beta1",
     type_name: "io.k8s.api.networking.v1beta1.IPAddress",
     off_by_default: true,
@@ -22,7 +22,7 @@ pub static BETA: Kind = Kind {
     ..STABLE
 };
 
-const STABLE: Kind = Kind {
+const STABLE: Row = Row {
     group: GROUP,
     kind: "IPAddress",
     resource: "ipaddresses",
@@ -38,7 +38,7 @@ const STABLE: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &IpAddressRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const COLUMNS: &[Column] = &[

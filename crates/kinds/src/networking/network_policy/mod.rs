@@ -11,9 +11,9 @@ use rkube_machinery::selector::labels::Selector;
 use super::GROUP;
 use crate::columns::{AGE, NAME, NONE};
 use crate::fields::texts;
-use crate::kind::{Column, Kind, Part, Rules};
+use crate::kind::{Column, Part, Row, Rules};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "NetworkPolicy",
     resource: "networkpolicies",
@@ -28,7 +28,7 @@ pub static KIND: Kind = Kind {
     ],
     strategy: Strategy { has_generation: true, ..Strategy::DEFAULTS },
     rules: &NetworkPolicyRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// The two directions: the list of rules and the field of a rule that names the other side.

@@ -8,11 +8,11 @@ use rkube_machinery::{Value, object};
 use super::{FROM_BETA, GROUP};
 use crate::columns::{AGE, NAME};
 use crate::fields::{carry, carry_metadata, texts};
-use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Scope, Subresource};
 
-pub static KIND: Kind = STABLE;
+pub static KIND: Row = STABLE;
 
-pub static BETA: Kind = Kind {
+pub static BETA: Row = Row {
     version: "v1beta1",
     type_name: "io.k8s.api.networking.v1beta1.ServiceCIDR",
     off_by_default: true,
@@ -21,7 +21,7 @@ pub static BETA: Kind = Kind {
     ..STABLE
 };
 
-const STABLE: Kind = Kind {
+const STABLE: Row = Row {
     group: GROUP,
     kind: "ServiceCIDR",
     resource: "servicecidrs",
@@ -33,7 +33,7 @@ const STABLE: Kind = Kind {
     columns: COLUMNS,
     strategy: Strategy { reset_fields: ResetFields::STATUS_ALONE, ..Strategy::DEFAULTS },
     rules: &ServiceCidrRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const COLUMNS: &[Column] =

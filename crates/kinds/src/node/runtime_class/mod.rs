@@ -8,10 +8,10 @@ use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::Seen;
 use crate::core::pod_spec::go_form::go_json;
 use crate::core::pod_spec::{self, Options, resources, warnings};
-use crate::kind::{Column, Kind, Part, Rules, Scope};
+use crate::kind::{Column, Part, Row, Rules, Scope};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "node.k8s.io",
     kind: "RuntimeClass",
     resource: "runtimeclasses",
@@ -29,7 +29,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &RuntimeClassRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const HANDLER: Path<'static> = Path::new("handler");

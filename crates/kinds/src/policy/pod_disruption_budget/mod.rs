@@ -6,10 +6,10 @@ use rkube_machinery::{Value, json, names, object};
 
 use crate::columns::{AGE, NAME};
 use crate::fields::{carry, shown_selector};
-use crate::kind::{Column, Kind, Part, Rules, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Subresource};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "policy",
     kind: "PodDisruptionBudget",
     resource: "poddisruptionbudgets",
@@ -46,7 +46,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &BudgetRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const SPEC: Path<'static> = Path::new("spec");

@@ -8,10 +8,10 @@ use rkube_machinery::selector::labels::Selector;
 
 use super::{GROUP, RbacRules, policy_rule};
 use crate::columns::{CREATED_AT, NAME};
-use crate::kind::{Kind, Scope};
+use crate::kind::{Row, Scope};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "ClusterRole",
     resource: "clusterroles",
@@ -27,7 +27,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &RbacRules { default: |_| {}, validate, change: |_, _, _| {} },
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const AGGREGATION: Path<'static> = Path::new("aggregationRule");

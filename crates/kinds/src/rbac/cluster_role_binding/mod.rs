@@ -2,10 +2,10 @@
 
 use super::{GROUP, RbacRules, binding};
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Kind, Scope};
+use crate::kind::{Column, Row, Scope};
 use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "ClusterRoleBinding",
     resource: "clusterrolebindings",
@@ -37,5 +37,5 @@ pub static KIND: Kind = Kind {
         validate: |object, _, errors| binding::validate(object, false, &["ClusterRole"], errors),
         change: binding::validate_change,
     },
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };

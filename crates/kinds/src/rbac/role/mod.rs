@@ -2,10 +2,10 @@
 
 use super::{GROUP, RbacRules, policy_rule};
 use crate::columns::{CREATED_AT, NAME};
-use crate::kind::Kind;
+use crate::kind::Row;
 use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "Role",
     resource: "roles",
@@ -24,5 +24,5 @@ pub static KIND: Kind = Kind {
         validate: |role, _, errors| policy_rule::validate_all(role, true, errors),
         change: |_, _, _| {},
     },
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };

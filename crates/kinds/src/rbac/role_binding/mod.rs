@@ -2,10 +2,10 @@
 
 use super::{GROUP, RbacRules, binding};
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Kind};
+use crate::kind::{Column, Row};
 use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "RoleBinding",
     resource: "rolebindings",
@@ -36,5 +36,5 @@ pub static KIND: Kind = Kind {
         validate: |object, _, errors| binding::validate(object, true, &["Role", "ClusterRole"], errors),
         change: binding::validate_change,
     },
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };

@@ -9,10 +9,10 @@ use super::lists::slice;
 use super::{GROUP, selector};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::resources::is_extended;
-use crate::kind::{Kind, Part, Rules, Scope, renamed};
+use crate::kind::{Part, Row, Rules, Scope, renamed};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "DeviceClass",
     resource: "deviceclasses",
@@ -29,10 +29,10 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &DeviceClassRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
-pub static BETA2: Kind = Kind {
+pub static BETA2: Row = Row {
     version: "v1beta2",
     type_name: "io.k8s.api.resource.v1beta2.DeviceClass",
     deprecation: "resource.k8s.io/v1beta2 DeviceClass is deprecated in v1.36+, unavailable in v1.39+",
@@ -41,7 +41,7 @@ pub static BETA2: Kind = Kind {
     ..KIND
 };
 
-pub static BETA1: Kind = Kind {
+pub static BETA1: Row = Row {
     version: "v1beta1",
     type_name: "io.k8s.api.resource.v1beta1.DeviceClass",
     deprecation: "resource.k8s.io/v1beta1 DeviceClass is deprecated in v1.35+, unavailable in v1.38+",

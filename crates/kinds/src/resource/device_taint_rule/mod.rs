@@ -9,10 +9,10 @@ use crate::columns::{AGE, NAME, since};
 use crate::core::pod_spec::checks::dns_label;
 use crate::core::pod_spec::validate_driver_name;
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource, renamed};
+use crate::kind::{Column, Part, Row, Rules, Scope, Subresource, renamed};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     version: "v1beta2",
     kind: "DeviceTaintRule",
@@ -47,10 +47,10 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &TaintRuleRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
-pub static ALPHA: Kind = Kind {
+pub static ALPHA: Row = Row {
     version: "v1alpha3",
     type_name: "io.k8s.api.resource.v1alpha3.DeviceTaintRule",
     deprecation: "resource.k8s.io/v1alpha3 DeviceTaintRule is deprecated in v1.36+, unavailable in v1.39+",

@@ -13,10 +13,10 @@ use super::{GROUP, admin, claim_spec, defaults};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::go_form;
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Conversion, Kind, Part, Rules, Subresource, renamed};
+use crate::kind::{Column, Part, Row, RowConversion, Rules, Subresource, renamed};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "ResourceClaim",
     resource: "resourceclaims",
@@ -36,10 +36,10 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &ClaimRules { default_spec: defaults::claim_spec },
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
-pub static BETA2: Kind = Kind {
+pub static BETA2: Row = Row {
     version: "v1beta2",
     type_name: "io.k8s.api.resource.v1beta2.ResourceClaim",
     deprecation: "resource.k8s.io/v1beta2 ResourceClaim is deprecated in v1.36+, unavailable in v1.39+",
@@ -48,12 +48,12 @@ pub static BETA2: Kind = Kind {
     ..KIND
 };
 
-pub static BETA1: Kind = Kind {
+pub static BETA1: Row = Row {
     version: "v1beta1",
     type_name: "io.k8s.api.resource.v1beta1.ResourceClaim",
     deprecation: "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+",
     off_by_default: true,
-    conversion: Some(Conversion { group: GROUP, to_stored: claim_to_stored, from_stored: claim_from_stored }),
+    conversion: Some(RowConversion { group: GROUP, to_stored: claim_to_stored, from_stored: claim_from_stored }),
     rules: &ClaimRules { default_spec: defaults::old_claim_spec },
     ..KIND
 };

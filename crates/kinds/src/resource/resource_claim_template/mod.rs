@@ -9,10 +9,10 @@ use super::{GROUP, admin, claim_spec, defaults};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::claim_template::validate_template_meta;
 use crate::core::pod_spec::go_form;
-use crate::kind::{Conversion, Kind, Part, Rules, renamed};
+use crate::kind::{Part, Row, RowConversion, Rules, renamed};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "ResourceClaimTemplate",
     resource: "resourceclaimtemplates",
@@ -26,10 +26,10 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &TemplateRules { default_spec: defaults::claim_spec },
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
-pub static BETA2: Kind = Kind {
+pub static BETA2: Row = Row {
     version: "v1beta2",
     type_name: "io.k8s.api.resource.v1beta2.ResourceClaimTemplate",
     deprecation: "resource.k8s.io/v1beta2 ResourceClaimTemplate is deprecated in v1.36+, unavailable in v1.39+",
@@ -38,12 +38,12 @@ pub static BETA2: Kind = Kind {
     ..KIND
 };
 
-pub static BETA1: Kind = Kind {
+pub static BETA1: Row = Row {
     version: "v1beta1",
     type_name: "io.k8s.api.resource.v1beta1.ResourceClaimTemplate",
     deprecation: "resource.k8s.io/v1beta1 ResourceClaimTemplate is deprecated in v1.35+, unavailable in v1.38+",
     off_by_default: true,
-    conversion: Some(Conversion { group: GROUP, to_stored: template_to_stored, from_stored: template_from_stored }),
+    conversion: Some(RowConversion { group: GROUP, to_stored: template_to_stored, from_stored: template_from_stored }),
     rules: &TemplateRules { default_spec: defaults::old_claim_spec },
     ..KIND
 };

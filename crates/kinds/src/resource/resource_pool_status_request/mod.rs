@@ -11,10 +11,10 @@ use crate::columns::{NAME, NONE, since};
 use crate::core::pod_spec::checks::{Seen, each, require};
 use crate::core::pod_spec::go_form;
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Scope, Subresource};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     version: "v1alpha3",
     kind: "ResourcePoolStatusRequest",
@@ -57,7 +57,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &RequestRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const SPEC: Path<'static> = Path::new("spec");

@@ -12,9 +12,9 @@ use rkube_machinery::field::{Errors, quote};
 use super::conversion::{slice_from_stored, slice_to_stored};
 use super::{GROUP, taints};
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Conversion, Kind, Part, Rules, Scope, Selectable, renamed};
+use crate::kind::{Column, Part, Row, RowConversion, Rules, Scope, Selectable, renamed};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: GROUP,
     kind: "ResourceSlice",
     resource: "resourceslices",
@@ -41,10 +41,10 @@ pub static KIND: Kind = Kind {
     ],
     strategy: Strategy { has_generation: true, returns_deleted_object: true, ..Strategy::DEFAULTS },
     rules: &SliceRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
-pub static BETA2: Kind = Kind {
+pub static BETA2: Row = Row {
     version: "v1beta2",
     type_name: "io.k8s.api.resource.v1beta2.ResourceSlice",
     deprecation: "resource.k8s.io/v1beta2 ResourceSlice is deprecated in v1.36+, unavailable in v1.39+",
@@ -53,12 +53,12 @@ pub static BETA2: Kind = Kind {
     ..KIND
 };
 
-pub static BETA1: Kind = Kind {
+pub static BETA1: Row = Row {
     version: "v1beta1",
     type_name: "io.k8s.api.resource.v1beta1.ResourceSlice",
     deprecation: "resource.k8s.io/v1beta1 ResourceSlice is deprecated in v1.35+, unavailable in v1.38+",
     off_by_default: true,
-    conversion: Some(Conversion { group: GROUP, to_stored: slice_to_stored, from_stored: slice_from_stored }),
+    conversion: Some(RowConversion { group: GROUP, to_stored: slice_to_stored, from_stored: slice_from_stored }),
     ..KIND
 };
 

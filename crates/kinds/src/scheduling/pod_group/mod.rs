@@ -8,10 +8,10 @@ use rkube_machinery::managed::Reset;
 use super::templates;
 use crate::columns::{AGE, NAME, NONE};
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, Part, Rules, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Subresource};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "scheduling.k8s.io",
     version: "v1alpha2",
     kind: "PodGroup",
@@ -39,7 +39,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &PodGroupRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -120,6 +120,7 @@ fn status(group: &Value, _now: i64) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use crate::Kind;
     use rkube_machinery::object;
 
     use super::*;
@@ -132,7 +133,7 @@ mod tests {
         let mut group = object! { "metadata": object! { "name": "g", "namespace": "n" }, "spec": spec };
         PodGroupRules.default(&mut group);
         PodGroupRules.prepare_create(&mut group);
-        assert!(KIND.validate_create(&group).is_empty());
+        assert!(Kind::of(&KIND).validate_create(&group).is_empty());
         PodGroupRules.canonicalize(&mut group);
         assert_eq!(group.get("spec").str("disruptionMode"), "Pod");
         assert!(!group.get("spec").has("priority"));

@@ -4,9 +4,9 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Kind, Part, Rules, Scope};
+use crate::kind::{Column, Part, Row, Rules, Scope};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "scheduling.k8s.io",
     kind: "PriorityClass",
     resource: "priorityclasses",
@@ -35,7 +35,7 @@ pub static KIND: Kind = Kind {
         }),
     ],
     rules: &PriorityClassRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// Above are the classes of the system.

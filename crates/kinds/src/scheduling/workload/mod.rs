@@ -7,9 +7,9 @@ use rkube_machinery::names;
 use super::templates;
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::Seen;
-use crate::kind::{Kind, Part, Rules};
+use crate::kind::{Part, Row, Rules};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "scheduling.k8s.io",
     version: "v1alpha2",
     kind: "Workload",
@@ -20,7 +20,7 @@ pub static KIND: Kind = Kind {
     off_by_default: true,
     columns: &[NAME, AGE],
     rules: &WorkloadRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const SPEC: Path<'static> = Path::new("spec");

@@ -9,9 +9,9 @@ use rkube_machinery::field::Errors;
 use crate::columns::{AGE, NAME, NONE, or};
 use crate::core::pod_spec::go_form;
 use crate::fields::{remove_inner, texts};
-use crate::kind::{Column, Kind, Part, Rules, Scope};
+use crate::kind::{Column, Part, Row, Rules, Scope};
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "storage.k8s.io",
     kind: "CSIDriver",
     resource: "csidrivers",
@@ -39,7 +39,7 @@ pub static KIND: Kind = Kind {
     ],
     strategy: Strategy { unconditional_update: false, returns_deleted_object: true, ..Strategy::DEFAULTS },
     rules: &DriverRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const fn flag(name: &'static str, description: &'static str, cell: fn(&Value, i64) -> Value) -> Column {

@@ -10,10 +10,10 @@ use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::{Seen, qualified_name};
 use crate::core::pod_spec::{go_form, validate_driver_name};
 use crate::fields::texts;
-use crate::kind::{Column, Kind, Part, Rules, Scope};
+use crate::kind::{Column, Part, Row, Rules, Scope};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "storage.k8s.io",
     kind: "CSINode",
     resource: "csinodes",
@@ -36,7 +36,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &CsiNodeRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const SPEC: Path<'static> = Path::new("spec");

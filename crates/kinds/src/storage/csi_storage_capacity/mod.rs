@@ -8,10 +8,10 @@ use crate::columns::NAME;
 use crate::core::pod_spec::warnings::old_node_label;
 use crate::core::pod_spec::{amounts, checks, go_form};
 use crate::fields::shown_selector;
-use crate::kind::{Column, Kind, Part, Rules};
+use crate::kind::{Column, Part, Row, Rules};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "storage.k8s.io",
     kind: "CSIStorageCapacity",
     resource: "csistoragecapacities",
@@ -35,7 +35,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &CapacityRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const TOPOLOGY: Path<'static> = Path::new("nodeTopology");

@@ -10,10 +10,10 @@ use super::checks;
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::one_of;
 use crate::core::pod_spec::warnings::old_node_label;
-use crate::kind::{Column, Kind, Part, Rules, Scope};
+use crate::kind::{Column, Part, Row, Rules, Scope};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "storage.k8s.io",
     kind: "StorageClass",
     resource: "storageclasses",
@@ -46,7 +46,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &StorageClassRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const DELETE: &str = "Delete";

@@ -10,10 +10,10 @@ use crate::core::pod_spec::checks::dns_subdomain;
 use crate::core::pod_spec::volume_defaults::default_source;
 use crate::core::pod_spec::{amounts, go_form, validate_driver_name};
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Scope, Subresource};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "storage.k8s.io",
     kind: "VolumeAttachment",
     resource: "volumeattachments",
@@ -52,7 +52,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &AttachmentRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const SPEC: Path<'static> = Path::new("spec");

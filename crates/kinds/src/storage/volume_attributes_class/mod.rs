@@ -6,10 +6,10 @@ use rkube_machinery::field::{Errors, Path};
 
 use super::checks;
 use crate::columns::{AGE, NAME};
-use crate::kind::{Column, Conversion, Kind, Part, Rules, Scope};
+use crate::kind::{Column, Part, Row, RowConversion, Rules, Scope};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "storage.k8s.io",
     kind: "VolumeAttributesClass",
     resource: "volumeattributesclasses",
@@ -31,16 +31,16 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &AttributesClassRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 /// The same with another version's name on it.
-pub static BETA: Kind = Kind {
+pub static BETA: Row = Row {
     version: "v1beta1",
     type_name: "io.k8s.api.storage.v1beta1.VolumeAttributesClass",
     deprecation: "storage.k8s.io/v1beta1 VolumeAttributesClass is deprecated in v1.34+, unavailable in v1.37+; use storage.k8s.io/v1 VolumeAttributesClass",
     off_by_default: true,
-    conversion: Some(Conversion {
+    conversion: Some(RowConversion {
         group: "storage.k8s.io",
         to_stored: |mut class| {
             class.set("apiVersion", "storage.k8s.io/v1");

@@ -7,10 +7,10 @@ use rkube_machinery::names;
 
 use crate::columns::NAME;
 use crate::fields::{carry, carry_metadata};
-use crate::kind::{Column, Kind, Part, Rules, Scope, Subresource};
+use crate::kind::{Column, Part, Row, Rules, Scope, Subresource};
 use crate::meta;
 
-pub static KIND: Kind = Kind {
+pub static KIND: Row = Row {
     group: "storagemigration.k8s.io",
     version: "v1beta1",
     kind: "StorageVersionMigration",
@@ -33,7 +33,7 @@ pub static KIND: Kind = Kind {
         ..Strategy::DEFAULTS
     },
     rules: &MigrationRules,
-    ..Kind::DEFAULTS
+    ..Row::DEFAULTS
 };
 
 const SPEC: Path<'static> = Path::new("spec");
