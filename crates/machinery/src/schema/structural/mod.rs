@@ -6,6 +6,12 @@
 //!
 //! What holds: a schema is no deeper than [`DEPTH_MAX`], so walks over it may recurse.
 
+mod check;
+mod read;
+
+pub use check::{PatternFault, check};
+pub use read::ReadError;
+
 use crate::schema::ListType;
 use crate::value::{Text, Value};
 
