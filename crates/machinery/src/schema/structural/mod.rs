@@ -7,10 +7,19 @@
 //! What holds: a schema is no deeper than [`DEPTH_MAX`], so walks over it may recurse.
 
 mod check;
+mod default;
+mod object_meta;
+mod prune;
 mod read;
+mod sort;
+mod unfold;
+mod view;
 
 pub use check::{PatternFault, check};
+pub use object_meta::{CoerceError, Invalid, MetadataError};
 pub use read::ReadError;
+pub use sort::{repeated_keys, sort};
+pub use view::StructuralView;
 
 use crate::schema::ListType;
 use crate::value::{Text, Value};

@@ -1,0 +1,70 @@
+//! The order in which custom resources are written: keys sorted at every level, nulls and empties kept.
+
+use crate::value::{Map, Value};
+
+/// Sorts the keys at every level. Of a repeated key the last value stays.
+pub fn sort(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            if !map.is_sorted() {
+                *map = Map::sorted(std::mem::take(map).into_entries());
+            }
+            map.iter_mut().for_each(|(_, value)| sort(value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(sort),
+        _ => {}
+    }
+}
+
+/// The paths of keys that are there more than once, in the order of the document, each once: [`sort`] drops all but
+/// the last value of each.
+pub fn repeated_keys(value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    look(value, &mut String::new(), &mut found);
+    found
+}
+
+fn look(value: &Value, path: &mut String, found: &mut Vec<String>) {
+    let length = path.len();
+    match value {
+        Value::Object(map) => {
+            let mut seen = std::collections::HashSet::new();
+            for (name, value) in map.iter() {
+                if length > 0 {
+                    path.push('.');
+                }
+                path.push_str(name);
+                if !map.is_sorted() && !seen.insert(name) && !found.contains(path) {
+                    found.push(path.clone());
+                }
+                look(value, path, found);
+                path.truncate(length);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                path.push_str(&format!("[{index}]"));
+                look(item, path, found);
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    #[test]
+    fn keys_are_sorted_at_every_level() {
+        let mut value = json::parse(br#"{"b":{"z":null,"y":{}},"a":[{"d":1,"c":[]}],"b":{"x":1,"w":2}}"#).unwrap();
+        assert_eq!(repeated_keys(&value), ["b"]);
+        sort(&mut value);
+        assert_eq!(json::to_string(&value), r#"{"a":[{"c":[],"d":1}],"b":{"w":2,"x":1}}"#);
+        assert_eq!(repeated_keys(&value), Vec::<String>::new());
+        let nested = json::parse(br#"{"a":{"b":[{"c":1,"c":2,"c":3}]}}"#).unwrap();
+        assert_eq!(repeated_keys(&nested), ["a.b[0].c"]);
+    }
+}
