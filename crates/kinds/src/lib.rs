@@ -18,6 +18,7 @@ mod certificates;
 pub mod columns;
 mod coordination;
 mod core;
+pub mod custom;
 mod discovery;
 mod events;
 pub mod fields;

@@ -310,8 +310,24 @@ impl From<&Value> for BadValue {
     fn from(value: &Value) -> Self {
         match value {
             Value::String(text) => BadValue::String(text.to_string()),
+            Value::Float(number) => BadValue::Text(go_float(*number)),
             other => BadValue::Text(json::to_string(other)),
         }
+    }
+}
+
+/// A number as Go's `%v` prints it: the shortest form that reads back the same, from a million on with an exponent.
+pub fn go_float(number: f64) -> String {
+    let scientific = format!("{number:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    match exponent.parse::<i32>() {
+        Ok(exponent) if !(-4..6).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.abs())
+        }
+        _ => number.to_string(),
     }
 }
 
@@ -391,5 +407,21 @@ mod tests {
             ]
         );
         assert_eq!(Path::ROOT.to_string(), "<nil>");
+    }
+
+    #[test]
+    fn numbers_print_as_in_go() {
+        for (number, text) in [
+            (1e6, "1e+06"),
+            (123_456_789.0, "1.23456789e+08"),
+            (100_000.0, "100000"),
+            (1e21, "1e+21"),
+            (0.0001, "0.0001"),
+            (1e-5, "1e-05"),
+            (-1.5, "-1.5"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(go_float(number), text);
+        }
     }
 }

@@ -28,6 +28,27 @@ pub fn parse(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
+/// Whether Go takes the text for the URI of a request: absolute, or a path from the root.
+pub fn is_request_uri(text: &str) -> bool {
+    if text == "*" {
+        return true;
+    }
+    if text.is_empty() || text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
+        return false;
+    }
+    let Ok((scheme, rest)) = split_scheme(text) else { return false };
+    let (rest, _) = rest.split_once('?').unwrap_or((rest, ""));
+    match rest.strip_prefix("//").filter(|_| !scheme.is_empty()) {
+        Some(authority) => {
+            let end = authority.find('/').unwrap_or(authority.len());
+            let (authority, path) = authority.split_at(end);
+            parse_authority(authority, &mut Url::default()).is_ok() && unescape(path, Mode::Path).is_ok()
+        }
+        None if rest.starts_with('/') => unescape(rest, Mode::Path).is_ok(),
+        None => !scheme.is_empty(),
+    }
+}
+
 fn parse_parts(text: &str) -> Result<Url, String> {
     if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
         return Err("net/url: invalid control character in URL".to_owned());

@@ -4,7 +4,7 @@ mod binding;
 mod cel;
 mod client_config;
 mod expressions;
-mod go_url;
+pub(crate) mod go_url;
 mod json_path;
 mod match_resources;
 pub mod mutating_admission_policy;

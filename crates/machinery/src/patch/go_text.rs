@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::field::go_float;
 use crate::value::Value;
 
 /// As `%v` prints it: `map[a:1 b:[x y]]`.
@@ -71,7 +72,7 @@ fn write(value: &Value, verb: Verb, out: &mut String) {
         Value::Null => out.push_str("<nil>"),
         scalar => {
             let text = match scalar {
-                Value::Float(number) => float(*number),
+                Value::Float(number) => go_float(*number),
                 Value::Bool(flag) => flag.to_string(),
                 other => other.as_int().unwrap_or_default().to_string(),
             };
@@ -96,21 +97,6 @@ fn write_list(items: &[Value], verb: Verb, out: &mut String) {
     out.push(']');
 }
 
-/// The shortest form that reads back the same, with an exponent of at least two digits for very small and large ones.
-fn float(number: f64) -> String {
-    let scientific = format!("{number:e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else {
-        return scientific;
-    };
-    match exponent.parse::<i32>() {
-        Ok(exponent) if !(-4..21).contains(&exponent) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", exponent.abs())
-        }
-        _ => number.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +110,6 @@ mod tests {
         assert_eq!(as_string(&Value::Int(5)), "%!s(int64=5)");
         assert_eq!(plain(&Value::Float(1e21)), "1e+21");
         assert_eq!(plain(&Value::Float(1e-7)), "1e-07");
-        assert_eq!(plain(&Value::Float(1e20)), "100000000000000000000");
+        assert_eq!(plain(&Value::Float(1e20)), "1e+20");
     }
 }
