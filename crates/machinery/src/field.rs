@@ -45,11 +45,6 @@ impl<'a> Path<'a> {
         Path { parent: Some(self), step: Step::Key(key) }
     }
 
-    /// Whether this is the whole object.
-    pub const fn is_root(&self) -> bool {
-        matches!(self.step, Step::Root)
-    }
-
     fn write(&self, out: &mut String) {
         if let Some(parent) = self.parent {
             parent.write(out);

@@ -2,8 +2,8 @@
 
 use super::object_meta::Invalid;
 use super::prune::{Task, Walk};
+use super::trail::Trail;
 use super::{AdditionalProperties, Structural};
-use crate::field::Path;
 use crate::value::{Map, Text, Value};
 
 impl Structural {
@@ -71,7 +71,7 @@ impl Structural {
         let task = Task { prunes: true, nulls: false, metadata: Some(Invalid::Drop), root_metadata: true };
         let keep = self.extensions.preserve_unknown_fields;
         // Fields of a wrong type are dropped: nothing is refused.
-        let _ = Walk::new(task).node(&mut object, Some(self), true, keep, &Path::ROOT);
+        let _ = Walk::new(task).node(&mut object, Some(self), true, keep, &Trail::ROOT);
         steps.iter().try_fold(object, |outer, step| match (step, outer) {
             (Step::Property(name), mut outer) => outer.remove(name),
             (Step::Values, mut outer) => outer.remove("*"),

@@ -12,6 +12,7 @@ mod object_meta;
 mod prune;
 mod read;
 mod sort;
+mod trail;
 mod unfold;
 mod view;
 

@@ -1,9 +1,10 @@
 //! The metadata of custom resources, and of objects embedded in them, as the table type ObjectMeta has it.
 
 use super::prune::{Task, Walk};
+use super::trail::Trail;
 use super::{Structural, sort};
 use crate::decode::{self, DecodeError};
-use crate::field::{self, Path};
+use crate::field;
 use crate::schema::{Type, TypeRef};
 use crate::value::{Map, Value};
 
@@ -49,7 +50,7 @@ impl Structural {
         };
         let mut walk = Walk::new(Task { prunes: true, nulls: true, metadata: Some(invalid), root_metadata: false });
         let keep = self.extensions.preserve_unknown_fields;
-        walk.node(object, Some(self), true, keep, &Path::ROOT).map_err(CoerceError::Embedded)?;
+        walk.node(object, Some(self), true, keep, &Trail::ROOT).map_err(CoerceError::Embedded)?;
         walk.pruned.sort();
         walk.unknown_metadata.sort();
         unknown.append(&mut walk.pruned);
@@ -70,7 +71,7 @@ impl Structural {
     ) -> Result<Vec<String>, CoerceError> {
         let task = Task { prunes: false, nulls: false, metadata: Some(invalid), root_metadata: is_root };
         let mut walk = Walk::new(task);
-        walk.node(object, Some(self), is_root, false, &Path::ROOT).map_err(CoerceError::Embedded)?;
+        walk.node(object, Some(self), is_root, false, &Trail::ROOT).map_err(CoerceError::Embedded)?;
         walk.unknown_metadata.sort();
         Ok(walk.unknown_metadata)
     }

@@ -5,6 +5,7 @@
 //! that follows its schema.
 
 use super::object_meta::{self, Invalid};
+use super::trail::Trail;
 use super::{AdditionalProperties, Structural};
 use crate::field::{self, Errors, Path};
 use crate::value::{Map, Value};
@@ -18,7 +19,7 @@ impl Structural {
     pub fn prune(&self, value: &mut Value, is_root: bool) -> Vec<String> {
         let mut walk = Walk::new(Task { prunes: true, nulls: false, metadata: None, root_metadata: false });
         // Without metadata to read there is nothing to refuse.
-        let _ = walk.node(value, Some(self), is_root, self.extensions.preserve_unknown_fields, &Path::ROOT);
+        let _ = walk.node(value, Some(self), is_root, self.extensions.preserve_unknown_fields, &Trail::ROOT);
         walk.pruned.sort();
         walk.pruned
     }
@@ -91,14 +92,14 @@ impl Walk {
         schema: Option<&Structural>,
         is_root: bool,
         keep: bool,
-        path: &Path<'_>,
+        trail: &Trail<'_>,
     ) -> Result<(), field::Error> {
         match value {
             Value::Object(map) => match schema {
-                Some(schema) => self.map(map, schema, is_root, keep, path),
+                Some(schema) => self.map(map, schema, is_root, keep, trail),
                 None if !self.task.prunes => Ok(()),
                 None => {
-                    self.pruned.extend(map.keys().map(|name| joined(path, name)));
+                    self.pruned.extend(map.keys().map(|name| trail.property(name).dotted()));
                     *map = Map::new();
                     Ok(())
                 }
@@ -110,7 +111,7 @@ impl Walk {
                 }
                 let keep = keep || schema.is_some_and(|schema| schema.extensions.preserve_unknown_fields);
                 let item =
-                    |(index, item): (usize, &mut Value)| self.node(item, schema, false, keep, &path.index(index));
+                    |(index, item): (usize, &mut Value)| self.node(item, schema, false, keep, &trail.index(index));
                 items.iter_mut().enumerate().try_for_each(item)
             }
             _ => Ok(()),
@@ -123,7 +124,7 @@ impl Walk {
         schema: &Structural,
         is_root: bool,
         keep: bool,
-        path: &Path<'_>,
+        trail: &Trail<'_>,
     ) -> Result<(), field::Error> {
         let embedded = schema.extensions.embedded_resource;
         let mut outcome = Ok(());
@@ -134,8 +135,8 @@ impl Walk {
             let is_meta = (is_root || embedded) && META_FIELDS.contains(&name);
             let below = schema.below(name);
             if below.is_none() && self.task.prunes && !keep && !is_meta {
-                if !path.is_root() || !META_FIELDS.contains(&name) {
-                    self.pruned.push(joined(path, name));
+                if !trail.is_root() || !META_FIELDS.contains(&name) {
+                    self.pruned.push(trail.property(name).dotted());
                 }
                 return false;
             }
@@ -145,7 +146,7 @@ impl Walk {
             }
             if is_meta {
                 let reads = embedded || self.task.root_metadata;
-                return match self.meta_field(name, value, reads, path) {
+                return match self.meta_field(name, value, reads, trail) {
                     Ok(stays) => stays,
                     Err(error) => {
                         outcome = Err(error);
@@ -155,7 +156,8 @@ impl Walk {
             }
             if below.is_some() {
                 let keep = below_schema.is_some_and(|schema| schema.extensions.preserve_unknown_fields);
-                outcome = self.node(value, below_schema, false, keep, &path.child(name));
+                let below = if schema.property(name).is_some() { trail.property(name) } else { trail.entry(name) };
+                outcome = self.node(value, below_schema, false, keep, &below);
             }
             true
         });
@@ -168,12 +170,12 @@ impl Walk {
         name: &str,
         value: &mut Value,
         reads: bool,
-        path: &Path<'_>,
+        trail: &Trail<'_>,
     ) -> Result<bool, field::Error> {
         let Some(invalid) = self.task.metadata.filter(|_| reads) else { return Ok(true) };
         let refuse = |value: &Value, words: &str| {
             let mut errors = Errors::new();
-            errors.invalid(path.child(name), value, words);
+            errors.invalid(Path::new(&trail.property(name).field_path()), value, words);
             errors.0.remove(0)
         };
         if name != "metadata" {
@@ -185,19 +187,14 @@ impl Walk {
         }
         match object_meta::read(value, invalid) {
             Ok(unknown) => {
-                let metadata = path.child(name).to_string();
-                self.unknown_metadata.extend(unknown.into_iter().map(|field| format!("{metadata}.{field}")));
+                let below = |field: String| format!("{}.{field}", trail.property(name).field_path());
+                self.unknown_metadata.extend(unknown.into_iter().map(below));
                 Ok(true)
             }
             Err(_) if invalid == Invalid::Drop => Ok(true),
             Err(error) => Err(refuse(value, &error.to_string())),
         }
     }
-}
-
-/// The path of a field as strict field validation names it.
-fn joined(path: &Path<'_>, name: &str) -> String {
-    if path.is_root() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::{
     AdditionalProperties, DEPTH_MAX, Extensions, Forbidden, JsonType, NestedValidation, Rule, Structural,
-    ValueValidation,
+    ValueValidation, sort,
 };
 use crate::schema::ListType;
 use crate::value::{Map, Text, Value};
@@ -49,7 +49,7 @@ fn structural(document: &Value, depth: usize) -> Result<Structural, ReadError> {
         properties,
         items: items(document, below)?,
         additional_properties,
-        default: Some(document.get("default")).filter(|value| !value.is_null()).cloned().map(Box::new),
+        default: Some(document.get("default")).filter(|value| !value.is_null()).map(sorted).map(Box::new),
         validation: Some(validation).filter(|validation| *validation != ValueValidation::default()).map(Box::new),
         rules: rules(document),
     })
@@ -142,7 +142,7 @@ fn value_validation(document: &Value, depth: usize) -> Result<ValueValidation, R
         min_items: document.get("minItems").as_int(),
         unique_items: document.bool("uniqueItems"),
         multiple_of: number(document, "multipleOf"),
-        one_of_values: document.list("enum").into(),
+        one_of_values: document.list("enum").iter().map(sorted).collect(),
         max_properties: document.get("maxProperties").as_int(),
         min_properties: document.get("minProperties").as_int(),
         required: texts(document, "required"),
@@ -187,6 +187,13 @@ fn rules(document: &Value) -> Box<[Rule]> {
         optional_old_self: rule.get("optionalOldSelf").as_bool(),
     };
     document.list("x-kubernetes-validations").iter().map(rule).collect()
+}
+
+/// A value as custom resources hold it.
+fn sorted(value: &Value) -> Value {
+    let mut value = value.clone();
+    sort(&mut value);
+    value
 }
 
 fn text(document: &Value, field: &str) -> Text {
