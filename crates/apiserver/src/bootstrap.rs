@@ -38,7 +38,7 @@ pub async fn run(server: &ApiServer, range: &mut DefaultRange) -> Result<(), Sta
         create(server, "/api/v1/namespaces", name, namespace)
     });
     try_join(try_join_all(namespaces), try_join(priority_classes(server), range.settle(server))).await?;
-    if server.resources.find("networking.k8s.io", "v1", "ipaddresses").is_none() {
+    if server.catalog.find("networking.k8s.io", "v1", "ipaddresses").is_none() {
         tracing::warn!("no service can have an address: networking.k8s.io/v1 is not served");
         return Ok(());
     }
@@ -61,7 +61,7 @@ pub async fn keep(server: Weak<ApiServer>, mut range: DefaultRange) {
         ticks.tick().await;
         let Some(server) = server.upgrade() else { return };
         let mut kept = range.settle(&server).await;
-        if kept.is_ok() && server.resources.find("networking.k8s.io", "v1", "ipaddresses").is_some() {
+        if kept.is_ok() && server.catalog.find("networking.k8s.io", "v1", "ipaddresses").is_some() {
             kept = create_kubernetes_service(&server).await;
         }
         if let Err(status) = kept {
@@ -75,7 +75,7 @@ async fn create_kubernetes_service(server: &ApiServer) -> Result<(), Status> {
 }
 
 async fn priority_classes(server: &ApiServer) -> Result<(), Status> {
-    if server.resources.find("scheduling.k8s.io", "v1", "priorityclasses").is_none() {
+    if server.catalog.find("scheduling.k8s.io", "v1", "priorityclasses").is_none() {
         return Ok(());
     }
     let path = "/apis/scheduling.k8s.io/v1/priorityclasses";

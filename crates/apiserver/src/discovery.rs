@@ -3,10 +3,10 @@
 use rkube_kinds::{Kind, Scope, Subresource};
 use rkube_machinery::{Value, object};
 
-use crate::resources::Resources;
+use rkube_catalog::Snapshot;
 
 /// Group versions in the order in which clients should prefer them: the core first, then by name.
-fn groups(resources: &Resources) -> Vec<(&str, Vec<&str>)> {
+fn groups(resources: &Snapshot) -> Vec<(&str, Vec<&str>)> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for served in resources.all() {
         let kind = &served.kind;
@@ -42,7 +42,7 @@ pub fn api_versions(host: &str) -> Value {
 }
 
 /// `/apis`.
-pub fn group_list(resources: &Resources) -> Value {
+pub fn group_list(resources: &Snapshot) -> Value {
     let groups: Vec<Value> = groups(resources)
         .iter()
         .filter(|group| !group.0.is_empty())
@@ -52,7 +52,7 @@ pub fn group_list(resources: &Resources) -> Value {
 }
 
 /// `/apis/<group>`.
-pub fn group_page(resources: &Resources, name: &str) -> Option<Value> {
+pub fn group_page(resources: &Snapshot, name: &str) -> Option<Value> {
     let groups = groups(resources);
     let (name, versions) = groups.iter().find(|group| group.0 == name && !name.is_empty())?;
     let page = group(name, versions);
@@ -70,7 +70,7 @@ fn group(name: &str, versions: &[&str]) -> Value {
 }
 
 /// `/api/v1` and `/apis/<group>/<version>`.
-pub fn resource_list(resources: &Resources, group: &str, version: &str) -> Option<Value> {
+pub fn resource_list(resources: &Snapshot, group: &str, version: &str) -> Option<Value> {
     if !resources.has_group_version(group, version) {
         return None;
     }
@@ -141,7 +141,7 @@ fn texts(texts: &[impl AsRef<str>]) -> Value {
 }
 
 /// The aggregated document for `/api` (the core) or `/apis` (all others).
-pub fn aggregated(resources: &Resources, core: bool, api: &str) -> Value {
+pub fn aggregated(resources: &Snapshot, core: bool, api: &str) -> Value {
     let items: Vec<Value> = groups(resources)
         .iter()
         .filter(|group| group.0.is_empty() == core)
@@ -164,7 +164,7 @@ pub fn aggregated(resources: &Resources, core: bool, api: &str) -> Value {
     }
 }
 
-fn aggregated_version(resources: &Resources, group: &str, version: &str) -> Value {
+fn aggregated_version(resources: &Snapshot, group: &str, version: &str) -> Value {
     let mut listed: Vec<Value> = resources
         .all()
         .iter()

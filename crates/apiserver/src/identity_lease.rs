@@ -63,7 +63,7 @@ enum Due {
 }
 
 fn is_served(server: &ApiServer) -> bool {
-    server.resources.find(GROUP, "v1", "leases").is_some()
+    server.catalog.find(GROUP, "v1", "leases").is_some()
 }
 
 struct IdentityLease {
@@ -156,7 +156,7 @@ impl IdentityLease {
 
 /// Removes the leases of servers that are gone.
 async fn collect_expired(server: &ApiServer) {
-    let Some(leases) = server.resources.cache(GROUP, "v1", "leases") else { return };
+    let Some(leases) = server.catalog.resource(GROUP, "v1", "leases") else { return };
     let Some(own) = Own::new(server, GROUP, "v1", "leases", NAMESPACE) else { return };
     let now = server.clock.now_seconds();
     for lease in leases.within(NAMESPACE) {

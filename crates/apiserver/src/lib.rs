@@ -1,7 +1,7 @@
 //! The API server: the road of a request, from a client's bytes to the store and back to every watcher.
 //!
 //! The modules in the order in which a request meets them: [`serve`] (TLS, HTTP), [`road`], [`request`], [`authn`],
-//! [`authz`], [`content`], [`registry`], [`admission`], [`cache`] over the store. Beside the road: [`discovery`],
+//! [`authz`], [`content`], [`registry`], [`admission`], the catalog's cache over the store. Beside the road: [`discovery`],
 //! [`openapi`], [`health`], [`metrics`]. In the process, components call [`ApiServer::handle`] without a socket, on
 //! the same road.
 
@@ -13,7 +13,6 @@ mod apart;
 pub mod authn;
 mod authz;
 mod bootstrap;
-mod cache;
 mod content;
 mod discovery;
 mod features;
@@ -24,7 +23,6 @@ mod metrics;
 mod openapi;
 mod registry;
 mod request;
-mod resources;
 mod road;
 pub mod serve;
 mod server;

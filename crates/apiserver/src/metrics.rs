@@ -96,7 +96,7 @@ impl Metrics {
             line(&mut out, "apiserver_longrunning_requests", &labels, counter.load(Ordering::Relaxed));
         }
         head(&mut out, "apiserver_storage_objects", "gauge", "Objects in the store, by resource.");
-        for cache in server.resources.caches() {
+        for cache in server.catalog.cache().resources().iter() {
             let labels = format!("resource=\"{}\"", cache.kind.resource);
             line(&mut out, "apiserver_storage_objects", &labels, cache.count() as i64);
         }

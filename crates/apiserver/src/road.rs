@@ -19,9 +19,9 @@ use crate::limits::{HEAVY_BYTES, RETRY_AFTER_SECONDS, Slot};
 use crate::metrics::Key;
 use crate::registry::{Call, change::part_of, internal_group, internal_package};
 use crate::request::{Options, RequestInfo, Target, UserRef};
-use crate::resources::Served;
 use crate::server::ApiServer;
 use crate::{apart, authn, authz, discovery, health, serve, version, warnings};
+use rkube_catalog::{Served, Snapshot};
 
 impl ApiServer {
     /// Answers a request. `connection`: the user of the connection's certificate, or the component's in-process identity.
@@ -35,11 +35,12 @@ impl ApiServer {
         let options = Options::parse(parts.uri.query().unwrap_or_default());
         let info = RequestInfo::new(&parts.method, parts.uri.path(), options.watch);
         let pretty = wants_pretty(&parts, &options);
+        let catalog = self.catalog.snapshot();
         let mutating = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let in_flight = self.metrics.in_flight(mutating);
         let mut body = std::pin::pin!(body);
         let mut slot = None;
-        let answering = self.answer(&parts, body.as_mut(), &info, options, connection, &mut slot);
+        let answering = self.answer(&parts, body.as_mut(), &catalog, &info, options, connection, &mut slot);
         let answer = AssertUnwindSafe(answering).catch_unwind().await.unwrap_or_else(|_| {
             tracing::error!(path = info.path, verb = %info.verb, "a request made the server panic");
             let message = "This request caused apiserver to panic. Look in the logs for details.";
@@ -77,7 +78,7 @@ impl ApiServer {
         if let Some(slot) = slot {
             answer.body_mut().hold(slot);
         }
-        self.count(&info, answer.status(), started);
+        self.count(&catalog, &info, answer.status(), started);
         answer
     }
 
@@ -85,6 +86,7 @@ impl ApiServer {
         &self,
         parts: &Parts,
         body: B,
+        catalog: &Snapshot,
         info: &RequestInfo,
         options: Options,
         connection: Option<&UserRef>,
@@ -107,10 +109,10 @@ impl ApiServer {
         authz::authorize(&user, info)?;
         if info.target == Target::Path {
             options.time_limit()?;
-            return self.page(parts, info, &options).await;
+            return self.page(parts, catalog, info, &options).await;
         }
-        let Some(served) = self.resources.find(&info.group, &info.version, &info.resource) else {
-            return self.no_such_resource(info);
+        let Some(served) = catalog.find(&info.group, &info.version, &info.resource) else {
+            return no_such_resource(catalog, info);
         };
         if parts.method == Method::HEAD {
             return Err(Status::method_not_allowed());
@@ -140,6 +142,7 @@ impl ApiServer {
         let limit = if is_long_running(info) { None } else { Some(options.time_limit()?) };
         let mut call = Call {
             server: self,
+            catalog,
             served,
             info,
             options,
@@ -177,10 +180,16 @@ impl ApiServer {
     }
 
     /// Everything that is not an API object.
-    async fn page(&self, parts: &Parts, info: &RequestInfo, options: &Options) -> Result<Answer, Status> {
+    async fn page(
+        &self,
+        parts: &Parts,
+        catalog: &Snapshot,
+        info: &RequestInfo,
+        options: &Options,
+    ) -> Result<Answer, Status> {
         if !info.resource.is_empty() {
             // Below a resource, but deeper than anything that is served.
-            return self.no_such_resource(info);
+            return no_such_resource(catalog, info);
         }
         if !matches!(parts.method, Method::GET | Method::HEAD) || info.path.starts_with("//") {
             return Ok(no_page());
@@ -201,18 +210,18 @@ impl ApiServer {
                 accept(header, Subject::Version, false)?;
                 return Ok(raw_answer(StatusCode::OK, &version::version()));
             }
-            ["api" | "apis"] => return self.discovery_root(parts, segments[0] == "api", pretty),
-            ["api", version] => discovery::resource_list(&self.resources, "", version).ok_or_else(not_found_page)?,
-            ["apis", group] => match discovery::group_page(&self.resources, group) {
+            ["api" | "apis"] => return discovery_root(parts, catalog, segments[0] == "api", pretty),
+            ["api", version] => discovery::resource_list(catalog, "", version).ok_or_else(not_found_page)?,
+            ["apis", group] => match discovery::group_page(catalog, group) {
                 Some(page) => page,
                 None => return Ok(no_page()),
             },
-            ["apis", group, version] => match discovery::resource_list(&self.resources, group, version) {
+            ["apis", group, version] => match discovery::resource_list(catalog, group, version) {
                 Some(list) => list,
-                None if self.resources.has_group(group) => return Err(not_found_page()),
+                None if catalog.has_group(group) => return Err(not_found_page()),
                 None => return Ok(no_page()),
             },
-            [""] => return Ok(raw_answer(StatusCode::OK, &root_paths(&self.resources))),
+            [""] => return Ok(raw_answer(StatusCode::OK, &root_paths(catalog))),
             ["api", ..] => return Err(not_found_page()),
             _ => return Ok(no_page()),
         };
@@ -221,43 +230,43 @@ impl ApiServer {
         Ok(discovery_answer(accepted, pretty, &value))
     }
 
-    /// Within a served group a Status, elsewhere a plain page.
-    fn no_such_resource(&self, info: &RequestInfo) -> Result<Answer, Status> {
-        let known = info.group.is_empty() || self.resources.has_group(&info.group);
-        if known { Err(not_found_page()) } else { Ok(no_page()) }
-    }
-
-    fn discovery_root(&self, parts: &Parts, core: bool, pretty: bool) -> Result<Answer, Status> {
-        let header = header_text(parts, header::ACCEPT);
-        let wanted = discovery_accept(header);
-        let value = match (wanted, core) {
-            (Some(version), _) => discovery::aggregated(&self.resources, core, version),
-            (None, true) => discovery::api_versions(header_text(parts, header::HOST)),
-            (None, false) => discovery::group_list(&self.resources),
-        };
-        let accepted = match wanted {
-            Some(_) => Accept::PLAIN,
-            None => accept(header, if core { Subject::Page } else { Subject::Index }, false)?,
-        };
-        let mut answer = discovery_answer(accepted, pretty, &value);
-        if let Some(version) = wanted {
-            let content_type = match version {
-                "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-                _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
-            };
-            answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        }
-        answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
-        Ok(answer)
-    }
-
-    fn count(&self, info: &RequestInfo, code: StatusCode, started: i64) {
-        let served = self.resources.find(&info.group, &info.version, &info.resource);
+    fn count(&self, catalog: &Snapshot, info: &RequestInfo, code: StatusCode, started: i64) {
+        let served = catalog.find(&info.group, &info.version, &info.resource);
         let Some(served) = served.filter(|_| info.target == Target::Resource) else { return };
         let key = key_of(served, info, code);
         let micros = self.clock.now_micros().saturating_sub(started);
         self.metrics.observe(key, u64::try_from(micros).unwrap_or_default());
     }
+}
+
+/// Within a served group a Status, elsewhere a plain page.
+fn no_such_resource(catalog: &Snapshot, info: &RequestInfo) -> Result<Answer, Status> {
+    let known = info.group.is_empty() || catalog.has_group(&info.group);
+    if known { Err(not_found_page()) } else { Ok(no_page()) }
+}
+
+fn discovery_root(parts: &Parts, catalog: &Snapshot, core: bool, pretty: bool) -> Result<Answer, Status> {
+    let header = header_text(parts, header::ACCEPT);
+    let wanted = discovery_accept(header);
+    let value = match (wanted, core) {
+        (Some(version), _) => discovery::aggregated(catalog, core, version),
+        (None, true) => discovery::api_versions(header_text(parts, header::HOST)),
+        (None, false) => discovery::group_list(catalog),
+    };
+    let accepted = match wanted {
+        Some(_) => Accept::PLAIN,
+        None => accept(header, if core { Subject::Page } else { Subject::Index }, false)?,
+    };
+    let mut answer = discovery_answer(accepted, pretty, &value);
+    if let Some(version) = wanted {
+        let content_type = match version {
+            "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+        };
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
+    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    Ok(answer)
 }
 
 /// What the answer will lack, or a watch has no use to start for. The request itself then runs as if no form was asked for.
@@ -385,7 +394,7 @@ fn key_of(served: &Served, info: &RequestInfo, code: StatusCode) -> Key {
 }
 
 /// `/`: which paths there are.
-fn root_paths(resources: &crate::resources::Resources) -> Value {
+fn root_paths(resources: &Snapshot) -> Value {
     let mut paths: Vec<String> = [
         "/api",
         "/api/v1",

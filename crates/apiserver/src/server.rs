@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rkube_catalog::Catalog;
 use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::names::address::Subnet;
@@ -19,7 +20,6 @@ use crate::allocation::{Allocation, Ranges};
 use crate::authn::Tokens;
 use crate::authn::service_account::Signer;
 use crate::bootstrap;
-use crate::cache::Cache;
 use crate::features::Features;
 use crate::identity_lease;
 use crate::limits::{InFlightMax, Limits};
@@ -27,7 +27,6 @@ use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::registry::{Component, Leases};
 use crate::request::{User, UserRef};
-use crate::resources::Resources;
 
 /// How long the end waits for the server's lease to be removed.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -58,11 +57,10 @@ pub struct Config {
 
 pub struct ApiServer {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) cache: Arc<Cache>,
     pub(crate) cache_may_lag: bool,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) resources: Arc<Resources>,
+    pub(crate) catalog: Arc<Catalog>,
     pub(crate) admission: Chain,
     pub(crate) allocation: Allocation,
     pub(crate) leases: Leases,
@@ -97,20 +95,17 @@ pub enum Error {
 impl ApiServer {
     /// Reads the store, makes what every cluster has, and is ready to be asked.
     pub async fn start(config: Config) -> Result<Arc<ApiServer>, Error> {
-        let resources = Arc::new(Resources::new(&config.kinds));
         let ranges = Ranges::new(&config.service_ranges, config.node_ports).map_err(Error::Configuration)?;
         let signer = match config.service_account_key.as_str() {
             "" => None,
             pem => Some(Signer::new(pem).map_err(Error::Configuration)?),
         };
-        let caches = resources.caches().to_vec();
-        let cache = Cache::start(config.store.clone(), caches, config.clock.clone()).await;
-        let cache = cache.map_err(|error| Error::Store(error.to_string()))?;
+        let catalog = Catalog::start(config.store.clone(), &config.kinds, config.clock.clone()).await;
+        let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
         let allocation = Allocation::new(ranges);
         let server = Arc::new(ApiServer {
-            admission: Chain::new(&resources, &config.entropy),
+            admission: Chain::new(&catalog.snapshot(), &config.entropy),
             store: config.store,
-            cache,
             cache_may_lag: config.store_is_shared,
             clock: config.clock,
             entropy: config.entropy,
@@ -122,7 +117,7 @@ impl ApiServer {
             tokens: config.tokens,
             signer,
             features: config.features,
-            resources,
+            catalog,
             draining: watch::Sender::new(false),
             advertise: config.advertise,
             host_name: config.host_name,
@@ -153,7 +148,7 @@ impl ApiServer {
             // What is left behind when this takes too long runs out by itself.
             let _ = tokio::time::timeout(FINISH_TIMEOUT, identity).await;
         }
-        self.cache.close();
+        self.catalog.cache().close();
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -29,7 +29,7 @@ pub async fn server() -> Arc<ApiServer> {
         store_is_shared: false,
         clock: Arc::new(Hands(AtomicI64::new(0))),
         entropy: Arc::new(Counter(AtomicI64::new(0))),
-        kinds: rkube_kinds::ALL.to_vec(),
+        kinds: rkube_kinds::all().to_vec(),
         features: crate::features::Features::default(),
         tokens: crate::authn::Tokens::default(),
         service_account_key: String::new(),

@@ -70,7 +70,7 @@ fn updates_with_many_parts() {
         let metadata = object! { "name": "large", "namespace": "default", "resourceVersion": "1" };
         let mut object = object! { "metadata": metadata };
         object.set(field, value);
-        let mut new = decode(object, kind.schema().unwrap()).unwrap().value;
+        let mut new = decode(object, kind.schema.table().unwrap()).unwrap().value;
         kind.rules.default(&mut new);
         let old = new.clone();
         kind.rules.prepare_update(part, &mut new, &old);

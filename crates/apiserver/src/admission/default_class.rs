@@ -3,7 +3,6 @@
 use rkube_machinery::{Status, Value};
 
 use super::{Attributes, Objects, Operation, Plugin};
-use crate::cache;
 
 pub struct DefaultClass {
     group: &'static str,
@@ -58,7 +57,7 @@ impl Plugin for DefaultClass {
 }
 
 /// The newest class that one of these annotations marks as the default; of equally new ones the first by name.
-fn newest_default<'a>(classes: &'a cache::Items, annotations: &[&str]) -> Option<&'a str> {
+fn newest_default<'a>(classes: &'a rkube_catalog::Items, annotations: &[&str]) -> Option<&'a str> {
     let values = classes.values().map(|entry| entry.object.tree());
     let defaults = values.filter(|class| {
         let given = class.at(&["metadata", "annotations"]);
@@ -79,8 +78,8 @@ mod tests {
 
     #[test]
     fn of_several_default_classes_the_newest_counts() {
-        let kind = rkube_kinds::all().iter().find(|kind| kind.resource == "storageclasses").unwrap();
-        let classes = cache::Resource::new(kind.clone());
+        let snapshot = rkube_catalog::Snapshot::unfed(rkube_kinds::all());
+        let classes = snapshot.resource("storage.k8s.io", "v1", "storageclasses").unwrap();
         let table = [("a", "2020", "true"), ("c", "2021", "true"), ("b", "2021", "true"), ("d", "2022", "false")];
         let stored = table.map(|(name, year, default)| {
             let text = format!(

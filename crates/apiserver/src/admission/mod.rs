@@ -23,10 +23,9 @@ use std::time::Duration;
 use rkube_machinery::host::Entropy;
 use rkube_machinery::{GroupResource, Status, Value};
 
-use crate::cache;
 use crate::registry::Call;
 use crate::request::User;
-use crate::resources::{Resources, Served};
+use rkube_catalog::{Served, Snapshot};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -119,9 +118,9 @@ pub struct Chain {
 }
 
 impl Chain {
-    pub fn new(resources: &Resources, entropy: &Arc<dyn Entropy>) -> Chain {
-        let v1 = |group, resource| Objects(resources.cache(group, "v1", resource));
-        let workloads = Objects(resources.cache("scheduling.k8s.io", "v1alpha2", "workloads"));
+    pub fn new(resources: &Snapshot, entropy: &Arc<dyn Entropy>) -> Chain {
+        let v1 = |group, resource| Objects(resources.resource(group, "v1", resource));
+        let workloads = Objects(resources.resource("scheduling.k8s.io", "v1alpha2", "workloads"));
         Chain {
             plugins: vec![
                 Box::new(namespace_lifecycle::NamespaceLifecycle { namespaces: v1("", "namespaces") }),
@@ -177,20 +176,20 @@ impl Chain {
 }
 
 /// The objects of a resource that a plugin looks at; where it is not served there are none.
-pub struct Objects(Option<Arc<cache::Resource>>);
+pub struct Objects(Option<Arc<rkube_catalog::Resource>>);
 
 impl Objects {
     /// The object of this name; of cluster-scoped ones `namespace` is empty.
-    fn find(&self, namespace: &str, name: &str) -> Option<Arc<cache::Object>> {
+    fn find(&self, namespace: &str, name: &str) -> Option<Arc<rkube_catalog::Object>> {
         self.0.as_ref()?.find(namespace, name).map(|entry| entry.object)
     }
 
     /// Those of a namespace, by name.
-    fn within(&self, namespace: &str) -> Vec<Arc<cache::Object>> {
+    fn within(&self, namespace: &str) -> Vec<Arc<rkube_catalog::Object>> {
         self.0.as_ref().map(|objects| objects.within(namespace)).unwrap_or_default()
     }
 
-    fn all(&self) -> cache::Items {
+    fn all(&self) -> rkube_catalog::Items {
         self.0.as_ref().map(|objects| objects.snapshot().0).unwrap_or_default()
     }
 }
@@ -219,7 +218,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_may_come_is_waited_for() {
-        let resources = Resources::new(rkube_kinds::all());
+        let resources = Snapshot::unfed(rkube_kinds::all());
         let served = resources.find("", "v1", "pods").unwrap();
         // Each plugin has its own retries; the third refuses for good.
         for (plugins, asked, admitted) in [(vec![0], 1, true), (vec![2, 1], 5, true), (vec![2, 0, 3, 0], 7, false)] {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use rkube_machinery::{Status, Value};
 
 use super::{Attributes, Objects, Operation, Plugin};
-use crate::cache;
 
 /// The classes that are always there.
 const SYSTEM: [(&str, i64); 2] = [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
@@ -52,7 +51,7 @@ impl Plugin for Priority {
 
 impl Priority {
     /// The class of this name; without one, the default class.
-    fn find(&self, name: &str) -> Option<Arc<cache::Object>> {
+    fn find(&self, name: &str) -> Option<Arc<rkube_catalog::Object>> {
         if !name.is_empty() {
             return self.classes.find("", name);
         }
@@ -64,7 +63,7 @@ impl Priority {
 
 impl<'a> Class<'a> {
     /// The class that was found; else that of the system of this name, or priority 0 without a name.
-    fn of(found: Option<&'a cache::Object>, name: &str) -> Option<Class<'a>> {
+    fn of(found: Option<&'a rkube_catalog::Object>, name: &str) -> Option<Class<'a>> {
         let Some(found) = found else {
             let mut known = SYSTEM.into_iter().chain([("", 0)]);
             let (name, value) = known.find(|class| class.0 == name)?;

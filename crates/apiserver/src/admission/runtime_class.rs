@@ -8,7 +8,6 @@ use rkube_machinery::quantity::Quantity;
 use rkube_machinery::{Map, Status, Value};
 
 use super::{Attributes, Objects, Operation, Plugin};
-use crate::cache;
 
 const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
@@ -62,7 +61,7 @@ impl Plugin for RuntimeClass {
 
 impl RuntimeClass {
     /// The pod's class, if it names one.
-    fn class(&self, attributes: &Attributes<'_>, pod: &Value) -> Result<Option<Arc<cache::Object>>, Status> {
+    fn class(&self, attributes: &Attributes<'_>, pod: &Value) -> Result<Option<Arc<rkube_catalog::Object>>, Status> {
         if !pod.get("spec").has("runtimeClassName") {
             return Ok(None);
         }

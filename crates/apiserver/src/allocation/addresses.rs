@@ -47,8 +47,7 @@ pub struct Range {
 
 /// All ranges, the default one first.
 pub fn ranges(server: &ApiServer) -> Vec<Range> {
-    let served = server.resources.find(GROUP, "v1", "servicecidrs");
-    let Some(cache) = served.and_then(|served| served.cache.as_ref()) else { return Vec::new() };
+    let Some(cache) = server.catalog.resource(GROUP, "v1", "servicecidrs") else { return Vec::new() };
     let mut entries: Vec<_> = cache.snapshot().0.values().cloned().collect();
     entries.sort_by_key(|entry| entry.object.name != default_range::NAME);
     let ranges = entries.iter().map(|entry| {
@@ -83,14 +82,13 @@ pub async fn take(server: &ApiServer, ranges: &[IpRange], wanted: IpAddr, owner:
 
 /// Takes any address.
 pub async fn take_any(server: &ApiServer, ranges: &[IpRange], owner: &Owner) -> Result<IpAddr, PoolError> {
-    let served = server.resources.find(GROUP, "v1", "ipaddresses");
-    let taken = served.and_then(|served| served.cache.as_ref());
+    let taken = server.catalog.resource(GROUP, "v1", "ipaddresses");
     for range in ranges {
         // What others took a moment ago may not be in the cache yet.
         let mut tried = BTreeSet::new();
         loop {
             let free = |address: IpAddr| {
-                let known = taken.is_some_and(|taken| taken.find("", &address.to_string()).is_some());
+                let known = taken.as_ref().is_some_and(|taken| taken.find("", &address.to_string()).is_some());
                 !known && !tried.contains(&address)
             };
             let Some(picked) = range.pick(server.entropy.next_u64(), free) else { break };

@@ -30,7 +30,7 @@ impl DefaultRange {
 
     /// Does what is to be done.
     pub async fn settle(&mut self, server: &ApiServer) -> Result<(), Status> {
-        if server.resources.find(GROUP, "v1", "servicecidrs").is_none() {
+        if server.catalog.find(GROUP, "v1", "servicecidrs").is_none() {
             return Ok(());
         }
         let cidrs = server.allocation.cidrs();

@@ -24,10 +24,10 @@ use rkube_machinery::names::address::Subnet;
 use rkube_machinery::{Status, Value};
 
 use crate::registry::Call;
-use crate::resources::Served;
 use crate::server::ApiServer;
 use addresses::Owner;
 use ports::NodePorts;
+use rkube_catalog::Served;
 
 /// From which addresses and ports services get theirs.
 pub struct Ranges {

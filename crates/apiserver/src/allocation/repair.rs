@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
 use rkube_machinery::names::address::Subnet;
@@ -11,9 +11,9 @@ use rkube_machinery::{Value, object, time};
 
 use super::addresses::{self, GROUP, Owner};
 use super::findings::{self, AddressRepair, RecordRepair, Report};
-use crate::cache::{self, Entry, Limit, Subscription};
 use crate::registry::Own;
 use crate::server::ApiServer;
+use rkube_catalog::{Entry, Limit, Subscription};
 
 const INTERVAL: Duration = Duration::from_secs(180);
 const EVENTS: Limit = Limit { events: 256, bytes: usize::MAX };
@@ -119,7 +119,7 @@ pub async fn run(server: Weak<ApiServer>, mut repair: Repair) {
     loop {
         let Some(wait) = server.upgrade().map(|server| repair.next_wait(&server)) else { return };
         let events = tokio::select! {
-            taken = changes.next(EVENTS) => Some(taken.map(|taken| taken.events)),
+            taken = changes.next(EVENTS) => Some(taken.map(|taken| taken.map_or_else(Vec::new, |taken| taken.events))),
             _ = tokio::time::sleep(wait) => Some(Ok(Vec::new())),
             _ = ticks.tick() => None,
         };
@@ -143,14 +143,14 @@ pub async fn run(server: Weak<ApiServer>, mut repair: Repair) {
 
 impl Repair {
     /// A record was written or is gone: the service that it named may have lost its address.
-    async fn changed(&mut self, server: &ApiServer, event: &cache::CachedEvent) {
+    async fn changed(&mut self, server: &ApiServer, event: &rkube_catalog::CachedEvent) {
         let entry = Entry { object: event.object.clone(), revision: event.revision };
-        if event.change != cache::Change::Deleted {
+        if event.change != rkube_catalog::Change::Deleted {
             let current = find(server, GROUP, "ipaddresses", "", &entry.object.name);
             if current.is_some_and(|current| current.revision == entry.revision) {
                 self.record(server, &entry).await;
             }
-            if event.change == cache::Change::Added {
+            if event.change == rkube_catalog::Change::Added {
                 return;
             }
         }
@@ -166,7 +166,7 @@ fn subnets(server: &ApiServer) -> Vec<Subnet> {
 }
 
 fn subscribe(server: &ApiServer) -> Option<Subscription> {
-    let cache = server.resources.find(GROUP, "v1", "ipaddresses")?.cache.as_ref()?;
+    let cache = server.catalog.resource(GROUP, "v1", "ipaddresses")?;
     let (_, revision) = cache.snapshot();
     cache.subscribe("", revision).ok()
 }
@@ -249,13 +249,12 @@ async fn tell(server: &ApiServer, about: &Value, controller: &str, action: &str,
 }
 
 fn entries(server: &ApiServer, group: &str, resource: &str) -> Vec<Entry> {
-    let cache = server.resources.find(group, "v1", resource).and_then(|served| served.cache.as_ref());
+    let cache = server.catalog.resource(group, "v1", resource);
     cache.map_or_else(Vec::new, |cache| cache.snapshot().0.values().cloned().collect())
 }
 
 fn find(server: &ApiServer, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Entry> {
-    let cache: &Arc<cache::Resource> = server.resources.find(group, "v1", resource)?.cache.as_ref()?;
-    cache.find(namespace, name)
+    server.catalog.resource(group, "v1", resource)?.find(namespace, name)
 }
 
 fn service_of(server: &ApiServer, owner: &Owner) -> Option<Value> {

@@ -56,7 +56,7 @@ pub fn user_of_token(server: &ApiServer, token: &str, audiences: &[String]) -> R
     let signer = server.signer.as_ref().ok_or("unknown token")?;
     let own = [signer.issuer().to_owned()];
     let audiences = if audiences.is_empty() { &own[..] } else { audiences };
-    signer.verify(token, audiences, server.clock.now_seconds(), &server.resources)
+    signer.verify(token, audiences, server.clock.now_seconds(), &server.catalog.snapshot())
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

@@ -12,10 +12,9 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::{CREDENTIAL_ID, authenticated};
-use crate::cache;
 use crate::registry::uuid;
 use crate::request::{User, UserRef};
-use crate::resources::Resources;
+use rkube_catalog::Snapshot;
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
@@ -93,7 +92,7 @@ impl Signer {
         token: &str,
         audiences: &[String],
         now: i64,
-        resources: &Resources,
+        resources: &Snapshot,
     ) -> Result<(UserRef, Vec<String>), String> {
         let (text, signature) = token.rsplit_once('.').ok_or("not a token of ours")?;
         let (header, payload) = text.split_once('.').ok_or("not a token of ours")?;
@@ -137,7 +136,7 @@ fn check_times(claims: &Value, now: i64) -> Result<(), String> {
 }
 
 /// The account's user, if the account and all that the token is bound to are there, and not deleted for long.
-fn user_of(claims: &Value, now: i64, resources: &Resources) -> Result<UserRef, String> {
+fn user_of(claims: &Value, now: i64, resources: &Snapshot) -> Result<UserRef, String> {
     let about = claims.get("kubernetes.io");
     let namespace = about.str("namespace");
     let account = about.get("serviceaccount");
@@ -185,7 +184,7 @@ fn user_of(claims: &Value, now: i64, resources: &Resources) -> Result<UserRef, S
 }
 
 /// Whether an object that is terminating backs tokens no more.
-fn is_over(object: &cache::Object, now: i64) -> bool {
+fn is_over(object: &rkube_catalog::Object, now: i64) -> bool {
     let deleted = || time::parse(object.tree().at(&["metadata", "deletionTimestamp"]).as_str());
     object.deleting && deleted().map_or(true, |(seconds, _)| seconds < now - LEEWAY_SECONDS)
 }
@@ -234,7 +233,7 @@ mod tests {
                 claims.object_mut("kubernetes.io").set(kind, reference);
             }
             let now = server.clock.now_seconds();
-            let says = |now: i64| user_of(&claims, now, &server.resources).map(|user| user.name.to_string());
+            let says = |now: i64| user_of(&claims, now, &server.catalog.snapshot()).map(|user| user.name.to_string());
             let name = "system:serviceaccount:default:a".to_owned();
             assert_eq!(says(now + 1_000_000), Ok(name.clone()), "{kind}");
             send(&server, Method::DELETE, &format!("/api/v1/{path}/a"), r#"{"gracePeriodSeconds": 30}"#).await;

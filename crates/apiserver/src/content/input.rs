@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use rkube_machinery::decode::{self, Decoded};
+use rkube_machinery::schema::Schema;
 use rkube_machinery::{Status, Type, Value, json, protobuf, yaml};
 
 use super::{JSON, PROTOBUF, YAML};
@@ -101,8 +102,8 @@ enum Payload {
 
 impl Input {
     /// The body as an object of exactly this type, in one step: for JSON that leaves nothing to say about it.
-    pub fn read(format: Format, body: &Bytes, schema: &'static Type, api_version: &str, kind: &str) -> Option<Decoded> {
-        let decoded = if format == Format::Json { decode::direct(body, schema) } else { None };
+    pub fn read(format: Format, body: &Bytes, schema: &Schema, api_version: &str, kind: &str) -> Option<Decoded> {
+        let decoded = if format == Format::Json { schema.decode_direct(body) } else { None };
         decoded.filter(|it| it.value.str("apiVersion") == api_version && it.value.str("kind") == kind)
     }
 
@@ -147,12 +148,15 @@ impl Input {
     }
 
     /// The body as an object of this type: canonical, with what strict reading would object to.
-    pub fn decode(self, schema: &'static Type) -> Result<Decoded, String> {
+    pub fn decode(self, schema: &Schema) -> Result<Decoded, String> {
         let mut tree = match self.payload {
             Payload::Tree(tree) => tree,
-            Payload::Message(bytes) => protobuf::decode_message(&bytes, schema).map_err(|error| error.to_string())?,
+            Payload::Message(bytes) => {
+                let table = schema.table().ok_or("custom resources have no form in protobuf")?;
+                protobuf::decode_message(&bytes, table).map_err(|error| error.to_string())?
+            }
         };
-        if schema.type_meta {
+        if schema.table().is_none_or(|table| table.type_meta) {
             if !self.kind.is_empty() {
                 tree.set("kind", self.kind);
             }
@@ -160,7 +164,7 @@ impl Input {
                 tree.set("apiVersion", self.api_version);
             }
         }
-        let mut decoded = decode::decode(tree, schema).map_err(|error| error.to_string())?;
+        let mut decoded = schema.decode(tree).map_err(|error| error.to_string())?;
         if let Some(complaint) = self.strict {
             decoded.strict.insert(0, complaint);
         }

@@ -12,8 +12,8 @@ use super::body::Body;
 use super::input::Format;
 use super::negotiate::{Accept, Transform};
 use super::table::{metadata_of, partial_metadata, table_for};
-use crate::cache::Entry;
-use crate::resources::Served;
+use rkube_catalog::Entry;
+use rkube_catalog::Served;
 
 pub type Answer = Response<Body>;
 
@@ -41,7 +41,7 @@ pub fn object_answer(
     }
     let stored = entry.object.value(entry.revision);
     match accept.transform {
-        Transform::None => value_answer(code, accept, &served.to_served(stored), Some(served.schema)),
+        Transform::None => value_answer(code, accept, &served.to_served(stored), served.kind.schema.table()),
         Transform::Table(version) => {
             let table = table_for(served, version, std::slice::from_ref(&stored), include, now, &Value::Null, true);
             value_answer(code, accept, &table, None)

@@ -5,7 +5,7 @@ use rkube_kinds::kind::{ColumnView, Columns, RowCondition};
 use rkube_machinery::object;
 use rkube_machinery::value::{Map, Text, Value};
 
-use crate::resources::Served;
+use rkube_catalog::Served;
 
 /// A `Table` of these objects, which are in the stored form. `list` is the list's metadata, null for a single object. `include`: what each row
 /// carries of its object (`None`, `Metadata`, `Object`; empty means `Metadata`).

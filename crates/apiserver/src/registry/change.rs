@@ -6,15 +6,16 @@ use rkube_kinds::Kind;
 use rkube_kinds::kind::Part;
 use rkube_machinery::decode::{DecodeError, Decoded};
 use rkube_machinery::field::{Errors, Path, quote};
-use rkube_machinery::managed::{self, Reset, TableView};
+use rkube_machinery::managed::{self, Reset};
 use rkube_machinery::patch::{Decoding, PatchError, json_patch, merge_patch, printed, strategic};
+use rkube_machinery::schema::Schema;
 use rkube_machinery::value::Text;
-use rkube_machinery::{GroupResource, Map, Status, Value, decode, json, time};
+use rkube_machinery::{GroupResource, Map, Status, Type, Value, decode, json, time};
 
 use super::Call;
 use super::body_type::{Fit, Misfit, Named};
 use crate::request::FieldValidation;
-use crate::resources::Served;
+use rkube_catalog::Served;
 
 /// What a request wants done to an object.
 pub enum Change {
@@ -68,8 +69,9 @@ impl Call<'_> {
         self.served.kind.strategy.reset_fields.of(self.part)
     }
 
-    pub(super) fn view(&self) -> TableView {
-        TableView::Object(self.served.schema)
+    /// The table's type: what strategic merge patches and protobuf need.
+    fn table(&self) -> Result<&'static Type, Status> {
+        self.served.kind.schema.table().ok_or_else(|| Status::internal("custom resources have no type of the table"))
     }
 
     fn decoding(&self) -> Decoding {
@@ -112,11 +114,11 @@ impl Call<'_> {
                 self.decode_patched(document, strict.clone(), || shown(patched()))?
             }
             Change::Strategic(Patch { document: patch, strict }) => {
-                let document = strategic::apply(patch, old, self.served.schema).map_err(refused)?;
+                let document = strategic::apply(patch, old, self.table()?).map_err(refused)?;
                 if let Some(message) = self.served.kind.rules.unreadable(&document) {
                     return Err(Status { code: 500, message, ..Status::default() });
                 }
-                let converted = decode::convert(document, self.served.schema);
+                let converted = self.served.kind.schema.convert(document);
                 self.take_patched(converted, strict.clone(), || printed(patch))?
             }
             Change::Apply(_) | Change::Scale(_) => unreachable!("handled above"),
@@ -134,25 +136,25 @@ impl Call<'_> {
     pub(super) fn track(&self, old: &Value, value: &mut Value) {
         let context = self.write_context();
         let convert = |object: &Value, version: &str| self.in_version(object, version);
-        let convert: Option<managed::Convert<'_, TableView>> = Some(&convert);
+        let schema = &self.served.kind.schema;
         if !self.kept_empties {
             // A new object is put in order when it is whole; whose fields are whose does not depend on it.
             if old.is_null() {
-                if managed::track_new(value, self.view(), &context.view(), self.reset_fields()) {
+                if schema.track_new(value, &context.view(), self.reset_fields()) {
                     return;
                 }
             } else {
-                decode::complete(value, self.served.schema);
+                schema.complete(value);
             }
-            managed::track_update(old, value, self.view(), &context.view(), self.reset_fields(), convert);
+            schema.track_update(old, value, &context.view(), self.reset_fields(), Some(&convert));
             return;
         }
         let mut written = value.clone();
-        decode::complete(&mut written, self.served.schema);
+        schema.complete(&mut written);
         if resets_owners(value) {
             written.object_mut("metadata").set("managedFields", Vec::<Value>::new());
         }
-        managed::track_update(old, &mut written, self.view(), &context.view(), self.reset_fields(), convert);
+        schema.track_update(old, &mut written, &context.view(), self.reset_fields(), Some(&convert));
         let metadata = value.object_mut("metadata");
         match written.object_mut("metadata").remove("managedFields") {
             Some(owners) => metadata.set("managedFields", owners),
@@ -161,26 +163,27 @@ impl Call<'_> {
     }
 
     /// An object of the served version in another one of its group. What other groups own does not count here.
-    fn in_version(&self, object: &Value, version: &str) -> Option<(Value, TableView)> {
+    fn in_version(&self, object: &Value, version: &str) -> Option<(Value, Schema)> {
         let kind = &self.served.kind;
         let related = |other: &Kind| other.storage_prefix == kind.storage_prefix && other.group == kind.group;
-        let mut candidates = self.server.resources.all().iter();
+        let mut candidates = self.catalog.all().iter();
         let other = candidates.find(|other| other.api_version == version && related(&other.kind))?;
         let stored = self.served.to_stored(object.clone());
         let value = match &other.kind.conversion {
             Some(conversion) => conversion.from_stored(stored),
             None => stored,
         };
-        Some((value, TableView::Object(other.schema)))
+        Some((value, other.kind.schema.clone()))
     }
 
     fn applied(&mut self, config: &Value, old: &Value, context: &WriteContext) -> Result<Value, Status> {
         let reset = self.reset_fields();
         let convert = |object: &Value, version: &str| self.in_version(object, version);
         let force = self.options.force.unwrap_or(false);
-        let applied = managed::apply(old, config, self.view(), &context.view(), force, reset, Some(&convert));
+        let schema = &self.served.kind.schema;
+        let applied = schema.apply(old, config, &context.view(), force, reset, &convert);
         let value = applied.map_err(Status::from)?;
-        let converted = decode::convert(value, self.served.schema);
+        let converted = self.served.kind.schema.convert(value);
         let converted = converted.map_err(|error| Status::from(managed::unreadable(config, &error.to_string())))?;
         self.kept_empties |= converted.kept_empties;
         let mut value = converted.value;
@@ -191,7 +194,7 @@ impl Call<'_> {
         value.set("apiVersion", self.served.api_version.as_str());
         self.served.kind.rules.default(&mut value);
         if !self.kept_empties {
-            decode::complete(&mut value, self.served.schema);
+            self.served.kind.schema.complete(&mut value);
         }
         Ok(value)
     }
@@ -206,7 +209,7 @@ impl Call<'_> {
     ) -> Result<Value, Status> {
         let decoded = match patched_type(&document, &self.served.kind, &self.served.api_version, &shown)? {
             Fit::Internal => Ok(nothing_of(&document)),
-            Fit::Same | Fit::OtherVersion => decode::decode(document, self.served.schema),
+            Fit::Same | Fit::OtherVersion => self.served.kind.schema.decode(document),
         };
         self.take_patched(decoded, strict, shown)
     }
@@ -301,7 +304,7 @@ fn refused(error: PatchError) -> Status {
 }
 
 /// The part of an object that a subresource writes.
-pub fn part_of(served: &crate::resources::Served, subresource: &str) -> Option<Part> {
+pub fn part_of(served: &rkube_catalog::Served, subresource: &str) -> Option<Part> {
     match subresource {
         "" => Some(Part::Main),
         "status" => served.kind.subresources.iter().any(|part| part.name == "status").then_some(Part::Status),

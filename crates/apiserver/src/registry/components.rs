@@ -7,9 +7,9 @@ use rkube_machinery::{GroupResource, Status, Value, object};
 
 use super::Call;
 use super::list::Filter;
-use crate::cache::Object;
 use crate::content::{Answer, Transform, table_for, unlisted_answer, value_answer};
 use crate::server::ApiServer;
+use rkube_catalog::Object;
 
 /// A part of the control plane beside the server and its store.
 #[derive(Clone, Debug)]
@@ -35,9 +35,7 @@ impl Call<'_> {
         self.options.check_list(self.server.features.watch_list)?;
         let filter = Filter::new(self)?;
         let kind = &self.served.kind;
-        let chosen = all
-            .into_iter()
-            .filter(|component| filter.matches(&Arc::new(Object::new(component, kind, self.served.schema))));
+        let chosen = all.into_iter().filter(|component| filter.matches(&Arc::new(Object::new(component, kind))));
         Ok(self.values_answer(chosen.collect(), Value::object()))
     }
 
@@ -47,7 +45,7 @@ impl Call<'_> {
             let table = table_for(self.served, version, one, include, self.now(), &Value::object(), true);
             return value_answer(StatusCode::OK, self.accept, &table, None);
         }
-        unlisted_answer(StatusCode::OK, self.accept, component, Some(self.served.schema))
+        unlisted_answer(StatusCode::OK, self.accept, component, self.served.kind.schema.table())
     }
 }
 

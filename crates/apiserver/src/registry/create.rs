@@ -1,14 +1,14 @@
 //! `create`: a new object, from the body to the store.
 
 use bytes::Bytes;
-use rkube_machinery::{Status, Value, decode};
+use rkube_machinery::{Status, Value};
 use rkube_store::Expect;
 
 use super::metadata::Stage;
 use super::{Call, Written, metadata};
 use crate::admission::{Attributes, Operation};
-use crate::cache::Entry;
 use crate::content::Format;
+use rkube_catalog::Entry;
 
 /// How often another name is tried when a generated one is taken.
 const GENERATE_ATTEMPTS: usize = 8;
@@ -107,7 +107,7 @@ impl Call<'_> {
         }
         kind.rules.canonicalize(&mut value);
         if self.kept_empties {
-            decode::settle(&mut value, self.served.stored_schema);
+            self.served.stored_schema().settle(&mut value);
         }
         let mut attributes = Attributes::new(self, Operation::Create, None);
         attributes.name = name;

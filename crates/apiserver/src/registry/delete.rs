@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use rkube_machinery::field::quote;
+use rkube_machinery::schema::Schema;
 use rkube_machinery::value::Distinct;
 use rkube_machinery::{Status, TypeRef, Value, time};
 use rkube_store::{self as store, Expect};
@@ -10,8 +11,8 @@ use rkube_store::{self as store, Expect};
 use super::list::Filter;
 use super::{Call, store_error};
 use crate::admission::{Attributes, Operation};
-use crate::cache::Entry;
 use crate::content::{Answer, Format, Input, object_answer, status_answer};
+use rkube_catalog::Entry;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -135,7 +136,7 @@ impl Call<'_> {
                         quote(&input.api_version)
                     ));
                 }
-                input.decode(schema)
+                input.decode(&Schema::Table(schema))
             });
             let options = decoded.map_err(Status::bad_request)?.value;
             preconditions = Preconditions::of(&options);
@@ -319,7 +320,7 @@ impl Call<'_> {
         {
             metadata.set("finalizers", finalizers);
         }
-        rkube_machinery::decode::complete(object, self.served.stored_schema);
+        self.served.stored_schema().complete(object);
     }
 }
 

@@ -13,9 +13,9 @@ use super::list_body::{Form, ListBody};
 use super::read::parse_version;
 use super::selected::Selected;
 use super::{Call, cache_error};
-use crate::cache::{Entry, Items, Object};
 use crate::content::Answer;
 use crate::request::VersionMatch;
+use rkube_catalog::{Entry, Items, Object};
 
 const TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
 const TOKEN_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
@@ -62,11 +62,11 @@ impl Call<'_> {
             }
             let start = format!("{}{start}", Filter::scope_prefix(self));
             if revision < 0 {
-                self.server.cache.fresh().await.map_err(cache_error)?;
+                self.server.catalog.cache().fresh().await.map_err(cache_error)?;
                 let (items, revision) = resource.snapshot();
                 return Ok(Snapshot { items, revision, start, left: None });
             }
-            let reached = self.server.cache.reach(revision as u64).await;
+            let reached = self.server.catalog.cache().reach(revision as u64).await;
             reached.map_err(cache_error).map_err(without_retry)?;
             let items = self.past(revision as u64).ok_or_else(|| {
                 let prefix = Filter::scope_prefix(self);
@@ -100,14 +100,14 @@ impl Call<'_> {
     }
 
     async fn exact(&self, version: u64) -> Result<Snapshot, Status> {
-        self.server.cache.reach(version).await.map_err(cache_error).map_err(without_retry)?;
+        self.server.catalog.cache().reach(version).await.map_err(cache_error).map_err(without_retry)?;
         let items = self.past(version).ok_or_else(|| Status::expired(TOO_OLD))?;
         Ok(Snapshot { items, revision: version, start: String::new(), left: None })
     }
 
     /// All objects as they were at a revision, unless it is too old.
     fn past(&self, revision: u64) -> Option<Items> {
-        let kept = revision >= self.server.cache.compacted();
+        let kept = revision >= self.server.catalog.cache().compacted();
         self.served.stored().snapshot_at(revision).ok().filter(|_| kept)
     }
 

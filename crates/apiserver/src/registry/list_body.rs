@@ -13,12 +13,12 @@ use rkube_machinery::protobuf::{self, ListFrame};
 use rkube_machinery::{Type, TypeRef, Value, json, object, yaml};
 
 use super::selected::{Next, Source};
-use crate::cache::Entry;
 use crate::content::{
     Accept, Answer, Body, Format, Transform, body_answer, partial_metadata, table_for, table_head, table_row,
     value_answer,
 };
-use crate::resources::Served;
+use rkube_catalog::Entry;
+use rkube_catalog::Served;
 
 /// A list is written in pieces of about this size.
 const CHUNK_BYTES: usize = 128 * 1024;
@@ -332,7 +332,11 @@ impl Form {
     /// Appends an object as a bare protobuf message.
     fn encode(&self, entry: &Entry, out: &mut Vec<u8>) {
         match self.accept.transform {
-            Transform::None => protobuf::encode_message(&self.served.value(entry), self.served.schema, out),
+            Transform::None => {
+                if let Some(table) = self.served.kind.schema.table() {
+                    protobuf::encode_message(&self.served.value(entry), table, out);
+                }
+            }
             _ => {
                 if let Some(schema) = TypeRef::find(crate::content::PARTIAL) {
                     protobuf::encode_message(&self.item(entry), schema.get(), out);

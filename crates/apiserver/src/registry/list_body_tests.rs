@@ -1,8 +1,8 @@
 //! What is sent in pieces is what is written at once, in every form and for every kind.
 
 use super::*;
-use crate::cache::Object;
-use crate::resources::Resources;
+use rkube_catalog::Object;
+use rkube_catalog::Snapshot;
 
 const FORMATS: [Format; 3] = [Format::Json, Format::Yaml, Format::Protobuf];
 const TRANSFORMS: [Transform; 5] = [
@@ -13,13 +13,13 @@ const TRANSFORMS: [Transform; 5] = [
     Transform::PartialObjectMetadataList("v1beta1"),
 ];
 
-fn resources() -> Resources {
-    Resources::new(rkube_kinds::ALL)
+fn resources() -> Snapshot {
+    Snapshot::unfed(rkube_kinds::all())
 }
 
 /// Objects with texts that YAML writes in its different ways, some of them ending their line.
 fn entries(served: &Served, count: usize) -> Vec<Entry> {
-    let kind = served.stored().kind;
+    let kind = &served.stored().kind;
     let texts =
         ["", "plain", "two\nlines", "ends its line\n", "\n\n", &"folded at some blank ".repeat(9), "<&>\0\u{e9}"];
     let entry = |index: usize| {
@@ -30,8 +30,8 @@ fn entries(served: &Served, count: usize) -> Vec<Entry> {
             "creationTimestamp": "2024-01-01T00:00:00Z",
             "annotations": annotations,
         };
-        let value = object! { "kind": kind.kind, "apiVersion": kind.api_version(), "metadata": metadata };
-        let object = Object::new(&value, kind, served.stored_schema);
+        let value = object! { "kind": kind.kind.clone(), "apiVersion": kind.api_version(), "metadata": metadata };
+        let object = Object::new(&value, kind);
         Entry { object: Arc::new(object), revision: index as u64 + 7 }
     };
     (0..count).map(entry).collect()
@@ -114,9 +114,9 @@ fn many_objects_take_many_pieces() {
 fn large_objects_of_which_little_is_shown_are_read_in_steps() {
     let resources = resources();
     let served = resources.find("", "v1", "configmaps").unwrap();
-    let kind = served.stored().kind;
+    let kind = &served.stored().kind;
     let large = object! { "metadata": object! { "name": "a" }, "data": object! { "a": "x".repeat(STEP_BYTES / 2) } };
-    let object = Arc::new(Object::new(&large, kind, served.stored_schema));
+    let object = Arc::new(Object::new(&large, kind));
     let entries = vec![Entry { object, revision: 5 }; 9];
     for format in [Format::Json, Format::Protobuf] {
         let transform = Transform::PartialObjectMetadata("v1");

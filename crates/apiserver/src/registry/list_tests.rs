@@ -38,18 +38,18 @@ async fn what_is_older_than_five_minutes_cannot_be_listed() {
     let (second, exact) =
         (format!("limit=1&continue={token}"), format!("limit=4&resourceVersion={version}&resourceVersionMatch=Exact"));
     // The revision is still the newest, so it is not old, however late it is.
-    server.cache.mark(10);
-    server.cache.mark(1_000);
+    server.catalog.cache().mark(10);
+    server.catalog.cache().mark(1_000);
     assert_eq!(get(&server, &second).await.0, StatusCode::OK);
 
     make(&server, "e").await;
-    server.cache.mark(1_010);
-    server.cache.mark(1_309);
+    server.catalog.cache().mark(1_010);
+    server.catalog.cache().mark(1_309);
     let (code, page) = get(&server, &second).await;
     assert_eq!((code, names(&page)), (StatusCode::OK, vec!["b"]));
     assert_eq!(names(&get(&server, &exact).await.1), ["a", "b", "c", "d"]);
 
-    server.cache.mark(1_310);
+    server.catalog.cache().mark(1_310);
     let (code, status) = get(&server, &exact).await;
     assert_eq!((code, status.str("reason"), status.str("message")), (StatusCode::GONE, "Expired", TOO_OLD));
     let (code, status) = get(&server, &second).await;

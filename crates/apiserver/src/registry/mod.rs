@@ -24,10 +24,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
+use rkube_catalog::Snapshot;
+use rkube_kinds::Kind;
 use rkube_kinds::kind::{Part, Requester};
 use rkube_machinery::decode::Decoded;
 use rkube_machinery::field::Errors;
-use rkube_machinery::{Status, Value, decode};
+use rkube_machinery::{Status, Value};
 use rkube_store::{self as store, Expect};
 
 use body_type::{Fit, Misfit, Named};
@@ -38,15 +40,17 @@ pub use lease::Leases;
 pub use metadata::{generate_name, uuid};
 pub use own::{AGENT, Own};
 
-use crate::cache::{Entry, Object};
 use crate::content::{Accept, Answer, Format, Input, object_answer};
 use crate::request::{FieldValidation, Options, RequestInfo, UserRef};
-use crate::resources::Served;
 use crate::server::ApiServer;
+use rkube_catalog::Served;
+use rkube_catalog::{Entry, Object};
 
 /// One request on a resource.
 pub struct Call<'a> {
     pub server: &'a ApiServer,
+    /// What is served as long as the request lasts.
+    pub catalog: &'a Snapshot,
     pub served: &'a Arc<Served>,
     pub info: &'a RequestInfo,
     pub options: Options,
@@ -156,8 +160,7 @@ impl Call<'_> {
     fn namespace_errors(&self, value: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         let namespace = || {
-            let namespaces = self.server.resources.find("", "v1", "namespaces");
-            let Some(namespaces) = namespaces.and_then(|served| served.cache.as_ref()) else { return Value::Null };
+            let Some(namespaces) = self.server.catalog.resource("", "v1", "namespaces") else { return Value::Null };
             let found = namespaces.get(&namespaces.key("", &self.info.namespace));
             found.map_or(Value::Null, |entry| entry.object.value(entry.revision))
         };
@@ -188,7 +191,7 @@ impl Call<'_> {
     pub fn decode(&mut self, format: Format, body: &Bytes) -> Result<Value, Status> {
         let kind = &self.served.kind;
         let expected = &self.served.api_version;
-        let decoded = match Input::read(format, body, self.served.schema, expected, &kind.kind) {
+        let decoded = match Input::read(format, body, &kind.schema, expected, &kind.kind) {
             Some(decoded) => decoded,
             None => self.decode_with_care(format, body)?,
         };
@@ -208,7 +211,7 @@ impl Call<'_> {
         if input.api_version != self.served.api_version || input.kind != kind.kind {
             self.check_type(&input, body)?;
         }
-        input.decode(self.served.schema).map_err(|error| self.cannot_handle(&kind.version, &kind.kind, &error))
+        input.decode(&kind.schema).map_err(|error| self.cannot_handle(&kind.version, &kind.kind, &error))
     }
 
     /// Whether a body that does not say exactly what is wanted can be taken all the same.
@@ -268,8 +271,8 @@ impl Call<'_> {
     /// any that are to be told from none.
     fn settle(&self, value: &mut Value) {
         match self.kept_empties {
-            true => decode::settle(value, self.served.stored_schema),
-            false => decode::complete(value, self.served.stored_schema),
+            true => self.served.stored_schema().settle(value),
+            false => self.served.stored_schema().complete(value),
         }
     }
 
@@ -283,7 +286,7 @@ impl Call<'_> {
 
     /// An object (in the stored version) as it is kept.
     pub fn kept_form(&self, value: &Value) -> Object {
-        Object::new(value, &self.served.stored().kind, self.served.stored_schema)
+        Object::new(value, &self.served.stored().kind)
     }
 
     pub async fn store_object(
@@ -311,9 +314,14 @@ impl Call<'_> {
 
     /// The object as the store has it now, past any cache.
     pub async fn fresh(&self, key: &str) -> Result<Option<Entry>, Status> {
+        self.fresh_of(&self.served.stored().kind, key).await
+    }
+
+    /// The same for an object of another kind, in the form in which it is stored.
+    pub async fn fresh_of(&self, kind: &Kind, key: &str) -> Result<Option<Entry>, Status> {
         let (found, _) = self.server.store.get(key).await.map_err(store_error)?;
         let Some(item) = found else { return Ok(None) };
-        let object = Object::parse(&item.value, &self.served.stored().kind, self.served.stored_schema)
+        let object = Object::parse(&item.value, kind)
             .map_err(|error| Status::internal(format!("the stored object cannot be read: {error}")))?;
         Ok(Some(Entry { object: Arc::new(object), revision: item.mod_revision }))
     }
@@ -369,9 +377,9 @@ pub fn store_error(error: store::Error) -> Status {
     }
 }
 
-pub fn cache_error(error: crate::cache::Error) -> Status {
+pub fn cache_error(error: rkube_catalog::Error) -> Status {
     match error {
-        crate::cache::Error::Store(error) => store_error(error),
-        crate::cache::Error::Behind { wanted, current } => Status::too_large_resource_version(wanted, current),
+        rkube_catalog::Error::Store(error) => store_error(error),
+        rkube_catalog::Error::Behind { wanted, current } => Status::too_large_resource_version(wanted, current),
     }
 }

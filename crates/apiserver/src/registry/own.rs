@@ -1,6 +1,8 @@
 //! Writes that the server itself makes, most of them on the way of another request: the same road from defaulted object
 //! to store, without a body to decode.
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
 use http::Method;
 use rkube_kinds::kind::Part;
@@ -8,11 +10,11 @@ use rkube_machinery::{Status, Value};
 
 use super::create::Origin;
 use super::{Call, Preconditions, store_error};
-use crate::cache::{Entry, Object};
 use crate::content::{Accept, Format, Transform};
 use crate::request::{Options, RequestInfo, UserRef};
-use crate::resources::Served;
 use crate::server::ApiServer;
+use rkube_catalog::{Entry, Object};
+use rkube_catalog::{Served, Snapshot};
 
 /// The server as it names itself to others and in managed fields.
 pub const AGENT: &str = "kube-apiserver";
@@ -20,15 +22,17 @@ pub const AGENT: &str = "kube-apiserver";
 /// A collection, and the server that writes to it on its own behalf.
 pub struct Own<'a> {
     server: &'a ApiServer,
-    served: &'a std::sync::Arc<Served>,
+    catalog: Arc<Snapshot>,
+    served: Arc<Served>,
     namespace: String,
 }
 
 impl<'a> Own<'a> {
     /// None where the resource is not served.
     pub fn new(server: &'a ApiServer, group: &str, version: &str, resource: &str, namespace: &str) -> Option<Own<'a>> {
-        let served = server.resources.find(group, version, resource).filter(|served| served.cache.is_some())?;
-        Some(Own { server, served, namespace: namespace.to_owned() })
+        let catalog = server.catalog.snapshot();
+        let served = catalog.find(group, version, resource).filter(|served| served.cache.is_some())?.clone();
+        Some(Own { server, catalog, served, namespace: namespace.to_owned() })
     }
 
     /// Stores a new object: whole, in the order of its schema.
@@ -60,9 +64,8 @@ impl<'a> Own<'a> {
             return Ok(found);
         }
         let (found, _) = self.server.store.get(&key).await.map_err(store_error)?;
-        let parsed = found
-            .and_then(|item| Some((Object::parse(&item.value, &cache.kind, cache.schema).ok()?, item.mod_revision)));
-        Ok(parsed.map(|(object, revision)| Entry { object: std::sync::Arc::new(object), revision }))
+        let parsed = found.and_then(|item| Some((Object::parse(&item.value, &cache.kind).ok()?, item.mod_revision)));
+        Ok(parsed.map(|(object, revision)| Entry { object: Arc::new(object), revision }))
     }
 
     fn info(&self, method: &Method, name: &str) -> RequestInfo {
@@ -80,7 +83,8 @@ impl<'a> Own<'a> {
         let user: &UserRef = &self.server.itself;
         Call {
             server: self.server,
-            served: self.served,
+            catalog: &self.catalog,
+            served: &self.served,
             info,
             options: Options::default(),
             accept: Accept { format: Format::Json, transform: Transform::None, pretty: false },

@@ -4,8 +4,8 @@ use http::StatusCode;
 use rkube_machinery::Status;
 
 use super::{Call, cache_error};
-use crate::cache::Entry;
 use crate::content::{Answer, object_answer};
+use rkube_catalog::Entry;
 
 impl Call<'_> {
     pub(super) async fn get(&mut self) -> Result<Answer, Status> {
@@ -25,7 +25,7 @@ impl Call<'_> {
 
     /// Waits until the cache is as new as the request's resource version wants: none means as new as the store.
     pub(super) async fn wait_for_version(&self) -> Result<u64, Status> {
-        let cache = &self.server.cache;
+        let cache = self.server.catalog.cache();
         match self.options.resource_version.as_deref() {
             None => cache.fresh().await.map_err(cache_error),
             Some(text) => {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use rkube_machinery::value::{Map, Text};
-use rkube_machinery::{GroupResource, Status, Value, decode, managed, object, time};
+use rkube_machinery::{GroupResource, Status, Value, object, time};
 
 use super::{Call, metadata, review_selectors};
 use crate::authn::user_of_token;
@@ -21,9 +21,10 @@ impl Call<'_> {
         let metadata = value.object_mut("metadata");
         metadata::wipe(metadata);
         metadata::place(metadata, if kind.is_namespaced() { &self.info.namespace } else { "" })?;
-        decode::complete(&mut value, self.served.schema);
+        self.served.kind.schema.complete(&mut value);
         let context = self.write_context();
-        managed::track_update(&Value::Null, &mut value, self.view(), &context.view(), self.reset_fields(), None);
+        let schema = &self.served.kind.schema;
+        schema.track_update(&Value::Null, &mut value, &context.view(), self.reset_fields(), None);
         let mut errors = rkube_machinery::field::Errors::new();
         kind.rules.validate_create(&value, &mut errors);
         if !errors.is_empty() {
@@ -53,8 +54,8 @@ impl Call<'_> {
             _ => return Err(Status::method_not_allowed()),
         };
         value.set("status", status);
-        decode::complete(&mut value, self.served.schema);
-        Ok(unlisted_answer(StatusCode::CREATED, self.accept, &value, Some(self.served.schema)))
+        self.served.kind.schema.complete(&mut value);
+        Ok(unlisted_answer(StatusCode::CREATED, self.accept, &value, self.served.kind.schema.table()))
     }
 
     /// Whose token this is. What the question says of the status itself stays, where the answer has no other word.

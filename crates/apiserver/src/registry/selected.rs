@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Call;
 use super::list::Filter;
-use crate::cache::{Entry, Items};
+use rkube_catalog::{Entry, Items};
 
 /// So much is looked at in one step: objects times what is asked of each.
 const STEP_COST: usize = 16 * 1024;

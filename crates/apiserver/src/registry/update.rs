@@ -14,9 +14,9 @@ use super::create::Origin;
 use super::metadata::Stage;
 use super::{Call, Written, each_complaint, metadata, store_error};
 use crate::admission::{Attributes, Operation};
-use crate::cache::{Entry, Object};
 use crate::content::Format;
 use crate::request::FieldValidation;
+use rkube_catalog::{Entry, Object};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";

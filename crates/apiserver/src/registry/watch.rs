@@ -18,9 +18,9 @@ use super::list::Filter;
 use super::read::unworded_version;
 use super::selected::Selected;
 use super::{Call, cache_error};
-use crate::cache::{CachedEvent, Change, Entry, Gone, Limit, Object, Subscription, Taken};
 use crate::content::{Accept, Answer, Body, Format, Transform, body_answer, partial_metadata, table_for};
-use crate::resources::Served;
+use rkube_catalog::Served;
+use rkube_catalog::{CachedEvent, Change, Entry, Gone, Limit, Object, Subscription, Taken};
 
 /// A write is ended early when it has grown to this size.
 const BATCH_BYTES: usize = 256 * 1024;
@@ -78,21 +78,21 @@ impl Call<'_> {
         let from_now = match (version, streaming) {
             (_, Some(true)) | (None | Some(0), None) => true,
             (None | Some(0), Some(false)) => {
-                self.server.cache.fresh().await.map_err(cache_error)?;
+                self.server.catalog.cache().fresh().await.map_err(cache_error)?;
                 let after = resource.snapshot().1;
                 return Ok((Vec::new(), resource.subscribe(namespace, after).map_err(too_old)?, None));
             }
             _ => false,
         };
         if let (false, Some(version)) = (from_now, version) {
-            self.server.cache.reach(version).await.map_err(cache_error)?;
+            self.server.catalog.cache().reach(version).await.map_err(cache_error)?;
             return Ok((Vec::new(), resource.subscribe(namespace, version).map_err(too_old)?, None));
         }
         match version {
-            Some(version) if version > 0 => self.server.cache.reach(version).await.map_err(cache_error)?,
+            Some(version) if version > 0 => self.server.catalog.cache().reach(version).await.map_err(cache_error)?,
             Some(_) => {}
             None => {
-                self.server.cache.fresh().await.map_err(cache_error)?;
+                self.server.catalog.cache().fresh().await.map_err(cache_error)?;
             }
         }
         let (items, revision) = resource.snapshot();
@@ -216,7 +216,8 @@ impl Watch {
         tokio::select! {
             biased;
             taken = self.subscription.next(BATCH) => match taken {
-                Ok(taken) => Next::Events(taken),
+                Ok(Some(taken)) => Next::Events(taken),
+                Ok(None) => Next::End,
                 Err(gone) => Next::Gone(gone),
             },
             () = &mut self.timer => Next::Timer,
@@ -269,10 +270,10 @@ impl Watch {
                 write_json(name, &entry.object, entry.revision, out)
             }
             Format::Protobuf if plain => {
+                let Some(table) = self.served.kind.schema.table() else { return };
                 let make = || -> Bytes {
                     let value = self.served.value(entry);
-                    protobuf::encode(&value, self.served.schema, &self.served.api_version, &self.served.kind.kind)
-                        .into()
+                    protobuf::encode(&value, table, &self.served.api_version, &self.served.kind.kind).into()
                 };
                 let envelope = match shared.filter(|_| self.served.kind.conversion.is_none()) {
                     Some(event) => event.protobuf.get_or_init(make).clone(),
@@ -317,7 +318,7 @@ impl Watch {
             "apiVersion": self.served.api_version.as_str(),
             "metadata": metadata,
         };
-        rkube_machinery::decode::complete(&mut value, self.served.schema);
+        self.served.kind.schema.complete(&mut value);
         match self.accept.transform {
             Transform::None => {}
             Transform::Table(version) => {

@@ -4,8 +4,8 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::schema::structural::Structural;
 use rkube_machinery::{Map, TypeRef, Value, decode, names};
 
-use crate::strategy::NameRule;
 use crate::meta;
+use crate::strategy::NameRule;
 
 /// A name for those that have none: embedded objects need not.
 const ANY_NAME: &str = "fakename";

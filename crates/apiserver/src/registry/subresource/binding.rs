@@ -21,7 +21,7 @@ impl Call<'_> {
         if name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
-        let pods = self.server.resources.find("", "v1", "pods");
+        let pods = self.catalog.find("", "v1", "pods");
         let served = pods.ok_or_else(|| Status::internal("pods are not served"))?;
         let info = RequestInfo { name: name.into(), resource: "pods".into(), ..self.info.clone() };
         let mut call = Call {

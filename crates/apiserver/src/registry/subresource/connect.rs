@@ -52,7 +52,7 @@ impl Call<'_> {
 
     /// A node that is not there is missed under the name of what was asked for.
     fn check_node(&self, node: &str) -> Result<(), Status> {
-        let nodes = self.server.resources.find("", "v1", "nodes").and_then(|served| served.cache.as_ref());
+        let nodes = self.server.catalog.resource("", "v1", "nodes");
         match nodes {
             Some(nodes) if nodes.get(&nodes.key("", node)).is_none() => {
                 Err(Status::not_found(&self.served.group_resource, node))

@@ -2,15 +2,16 @@
 
 use bytes::Bytes;
 use rkube_machinery::field::{Errors, Path};
+use rkube_machinery::schema::Schema;
 use rkube_machinery::selector::labels::Selector;
 use rkube_machinery::status::Cause;
-use rkube_machinery::{GroupResource, Status, Type, Value, decode, managed, object, time};
+use rkube_machinery::{GroupResource, Status, Value, managed, object, time};
 use rkube_store::Expect;
 
 use super::super::{Call, Preconditions};
 use super::binding::set_condition;
-use crate::cache::{Entry, Object};
 use crate::content::Answer;
+use rkube_catalog::{Entry, Object};
 
 const ATTEMPTS_MAX: usize = 20;
 const RETRY_AFTER_SECONDS: u32 = 10;
@@ -56,7 +57,7 @@ impl Call<'_> {
 
     /// Takes one of the disruptions that the pod's budget allows.
     async fn claim_disruption(&self, pod: &Value) -> Result<Claim, Status> {
-        let Some(budgets) = self.server.resources.find("policy", "v1", "poddisruptionbudgets") else {
+        let Some(budgets) = self.server.catalog.find("policy", "v1", "poddisruptionbudgets") else {
             return Ok(Claim::Free);
         };
         let Some(cache) = &budgets.cache else { return Ok(Claim::Free) };
@@ -90,13 +91,15 @@ impl Call<'_> {
             if self.options.dry_run {
                 return Ok(Claim::Taken);
             }
-            decode::complete(&mut budget, budgets.stored_schema);
-            self.own_disruption(&before, &mut budget, budgets.stored_schema);
-            let object = std::sync::Arc::new(Object::new(&budget, &cache.kind, cache.schema));
+            budgets.stored_schema().complete(&mut budget);
+            self.own_disruption(&before, &mut budget, budgets.stored_schema());
+            let object = std::sync::Arc::new(Object::new(&budget, &cache.kind));
             if self.store_object(key.clone(), object, Expect::Revision(current.revision)).await?.is_ok() {
                 return Ok(Claim::Taken);
             }
-            current = cache.get(&key).ok_or_else(|| Status::not_found(&pdb_resource(), &entry.object.name))?;
+            // The store knows better than a cache that may lag behind it.
+            let fresh = self.fresh_of(&cache.kind, &key).await?;
+            current = fresh.ok_or_else(|| Status::not_found(&pdb_resource(), &entry.object.name))?;
         }
         Err(Status::timeout(
             format!("couldn't update PodDisruptionBudget \"{}\" due to conflicts", entry.object.name),
@@ -107,7 +110,7 @@ impl Call<'_> {
 
 impl Call<'_> {
     /// The server writes the budget's status in its own name.
-    fn own_disruption(&self, before: &Value, budget: &mut Value, schema: &'static Type) {
+    fn own_disruption(&self, before: &Value, budget: &mut Value, schema: &Schema) {
         let time = time::format_seconds(self.now());
         let context = managed::WriteContext {
             manager: "kube-apiserver",
@@ -117,7 +120,7 @@ impl Call<'_> {
             time: &time,
         };
         let reset = managed::Reset::Fields(&[&["spec"]]);
-        managed::track_update(before, budget, managed::TableView::Object(schema), &context, reset, None);
+        schema.track_update(before, budget, &context, reset, None);
     }
 }
 

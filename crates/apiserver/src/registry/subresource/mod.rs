@@ -9,13 +9,14 @@ mod token;
 
 use bytes::Bytes;
 use http::StatusCode;
+use rkube_machinery::schema::Schema;
 use rkube_machinery::{Status, TypeRef, Value, decode};
 use rkube_store::Expect;
 
 use super::{Call, metadata};
-use crate::cache::Entry;
 use crate::content::{Answer, Format, Input, status_answer};
 use crate::request::FieldValidation;
+use rkube_catalog::Entry;
 
 const ATTEMPTS_MAX: usize = 64;
 
@@ -48,7 +49,7 @@ impl Call<'_> {
         let (group, _) = type_name.rsplit_once('.').unwrap_or_default();
         let group = group.rsplit('.').nth(1).unwrap_or_default();
         self.check_other_kind(&input, api_version, (group, kind))?;
-        let decoded = input.decode(schema).map_err(refuse)?;
+        let decoded = input.decode(&Schema::Table(schema)).map_err(refuse)?;
         if self.options.field_validation == FieldValidation::Strict && !decoded.strict.is_empty() {
             return Err(refuse(format!("strict decoding error: {}", decoded.strict.join(", "))));
         }
@@ -68,7 +69,7 @@ impl Call<'_> {
         }
         let given = if input.api_version.is_empty() { api_version } else { &input.api_version };
         let (served_group, version) = given.rsplit_once('/').unwrap_or(("", given));
-        let known = self.server.resources.all().iter().any(|served| {
+        let known = self.catalog.all().iter().any(|served| {
             served.kind.group == served_group && served.kind.version == version && served.kind.kind == input.kind
         });
         let why = if known {

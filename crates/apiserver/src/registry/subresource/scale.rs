@@ -18,9 +18,9 @@ use rkube_machinery::{GroupResource, Status, Type, TypeRef, Value, decode, json,
 use super::super::body_type::Fit;
 use super::super::change::{Change, nothing_of, patched_type, sorted_along};
 use super::super::{Call, metadata};
-use crate::cache::Entry;
 use crate::content::{Answer, Transform, one_row, unlisted_answer, value_answer};
 use crate::request::FieldValidation;
+use rkube_catalog::Entry;
 
 const TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
 const API_VERSION: &str = "autoscaling/v1";

@@ -126,7 +126,7 @@ impl Call<'_> {
     }
 
     fn lookup(&self, resource: &str, name: &str) -> Option<Value> {
-        let served = self.server.resources.find("", "v1", resource)?;
+        let served = self.server.catalog.find("", "v1", resource)?;
         let namespace = if served.kind.is_namespaced() { self.info.namespace.as_str() } else { "" };
         let cache = served.cache.as_ref()?;
         cache.find(namespace, name).map(|entry| entry.object.value(entry.revision))

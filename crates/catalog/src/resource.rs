@@ -10,12 +10,12 @@ use bytes::Bytes;
 use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 use rkube_kinds::Kind;
-use rkube_machinery::Type;
 use rkube_store::{KeyValue, Revision};
 use tokio::sync::Notify;
 
-use super::ring::{Cursor, Limit, Place, Ring, Taken};
-use super::{Object, schema_of};
+use crate::cache::prefix_of;
+use crate::object::Object;
+use crate::ring::{Cursor, Limit, Place, Ring, Taken};
 
 /// So many written batches are kept for watchers that come a little later.
 const SHARED_MAX: usize = 8;
@@ -67,12 +67,11 @@ pub struct Gone {
 
 pub struct Resource {
     pub kind: Arc<Kind>,
-    pub schema: &'static Type,
     /// `/registry/configmaps/`.
     pub prefix: String,
     state: RwLock<State>,
-    /// Everything up to this revision is in the state.
-    revision: AtomicU64,
+    /// The cache's: everything up to this revision is in the state.
+    reached: Arc<AtomicU64>,
     /// What was last written for watchers, for others that are at the same place.
     shared: Mutex<VecDeque<SharedLines>>,
 }
@@ -85,9 +84,16 @@ struct SharedLines {
     bytes: Bytes,
 }
 
+#[derive(Default)]
 struct State {
     items: Items,
     ring: Ring,
+    /// The revision of the last change.
+    last: Revision,
+    /// Changes that came before what they change is known.
+    early: Option<Vec<(bool, KeyValue)>>,
+    /// The resource is served no more.
+    ended: bool,
     /// Raised when a reset broke the line of events.
     epoch: u64,
     /// Who to wake, by namespace; the empty one is woken by every change.
@@ -95,17 +101,17 @@ struct State {
 }
 
 impl Resource {
-    pub fn new(kind: Arc<Kind>) -> Self {
-        let state = State { items: OrdMap::new(), ring: Ring::default(), epoch: 0, waiting: HashMap::new() };
-        let prefix = format!("{}{}/", super::ROOT, kind.storage_prefix);
-        Resource {
-            schema: schema_of(&kind),
-            kind,
-            prefix,
-            state: RwLock::new(state),
-            revision: AtomicU64::new(0),
-            shared: Mutex::default(),
-        }
+    /// `reached`: the revision up to which the cache has seen everything.
+    pub(crate) fn new(kind: Arc<Kind>, reached: Arc<AtomicU64>) -> Self {
+        let prefix = prefix_of(&kind.storage_prefix);
+        Resource { kind, prefix, state: RwLock::default(), reached, shared: Mutex::default() }
+    }
+
+    /// A resource that keeps changes for later, until [`Resource::reset`] says what was there before them.
+    pub(crate) fn waiting(kind: Arc<Kind>, reached: Arc<AtomicU64>) -> Self {
+        let resource = Resource::new(kind, reached);
+        resource.state.write().early = Some(Vec::new());
+        resource
     }
 
     /// The key of an object; of cluster-scoped ones `namespace` is empty.
@@ -130,7 +136,7 @@ impl Resource {
     /// All objects now, and the revision of that.
     pub fn snapshot(&self) -> (Items, Revision) {
         let state = self.state.read();
-        (state.items.clone(), self.revision.load(Ordering::Acquire))
+        (state.items.clone(), self.revision(&state))
     }
 
     /// The objects of a namespace now, by name.
@@ -167,7 +173,12 @@ impl Resource {
         let before = std::mem::replace(&mut state.items, items);
         state.ring.restart(revision);
         state.epoch += 1;
-        self.revision.store(revision, Ordering::Release);
+        state.last = revision;
+        for (deleted, item) in state.early.take().unwrap_or_default() {
+            if item.mod_revision > revision {
+                self.change(&mut state, deleted, &item);
+            }
+        }
         state.waiting.values().for_each(|waiting| waiting.notify_waiters());
         drop(state);
         // To let go of many objects takes a while: nobody waits for it.
@@ -178,23 +189,40 @@ impl Resource {
     /// the key with its value.
     pub fn apply<'a>(&self, changes: impl Iterator<Item = (bool, &'a KeyValue)>) {
         let mut state = self.state.write();
-        let mut touched: Vec<Arc<Object>> = Vec::new();
-        let mut last = 0;
-        for (deleted, item) in changes {
-            last = item.mod_revision;
-            let Some(event) = self.event(&mut state, deleted, item) else { continue };
-            touched.push(event.object.clone());
-            state.ring.push(Arc::new(event));
+        if let Some(early) = &mut state.early {
+            early.extend(changes.map(|(deleted, item)| (deleted, item.clone())));
+            return;
         }
-        if last > 0 {
-            self.revision.store(last, Ordering::Release);
+        let mut touched: Vec<Arc<Object>> = Vec::new();
+        for (deleted, item) in changes {
+            touched.extend(self.change(&mut state, deleted, item));
         }
         state.wake(&touched);
     }
 
-    /// Nothing of this resource changed up to `revision`.
-    pub fn progress(&self, revision: Revision) {
-        self.revision.fetch_max(revision, Ordering::AcqRel);
+    fn change(&self, state: &mut State, deleted: bool, item: &KeyValue) -> Option<Arc<Object>> {
+        state.last = item.mod_revision;
+        let event = self.event(state, deleted, item)?;
+        let object = event.object.clone();
+        state.ring.push(Arc::new(event));
+        Some(object)
+    }
+
+    /// Everything up to this revision is in the state: the cache has seen it all, or a change of this resource says so.
+    fn revision(&self, state: &State) -> Revision {
+        self.reached.load(Ordering::Acquire).max(state.last)
+    }
+
+    /// The resource is served no more: its watches end.
+    pub(crate) fn end(&self) {
+        let mut state = self.state.write();
+        state.ended = true;
+        state.waiting.values().for_each(|waiting| waiting.notify_waiters());
+    }
+
+    /// Whether the resource is served no more.
+    pub fn has_ended(&self) -> bool {
+        self.state.read().ended
     }
 
     fn event(&self, state: &mut State, deleted: bool, item: &KeyValue) -> Option<CachedEvent> {
@@ -216,7 +244,7 @@ impl Resource {
         let noted = item.note.clone().and_then(|note| note.downcast::<Object>().ok());
         let object = match noted {
             Some(object) => object,
-            None => match Object::parse(&item.value, &self.kind, self.schema) {
+            None => match Object::parse(&item.value, &self.kind) {
                 Ok(object) => Arc::new(object),
                 Err(error) => {
                     tracing::error!(key = %item.key, %error, "a stored object cannot be read and is left out");
@@ -293,14 +321,17 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The next events, at least one; waits for them.
-    pub async fn next(&mut self, limit: Limit) -> Result<Taken, Gone> {
+    /// The next events, at least one; waits for them. None: the resource is served no more.
+    pub async fn next(&mut self, limit: Limit) -> Result<Option<Taken>, Gone> {
         loop {
             let waiting = self.waiting.clone();
             let notified = waiting.notified();
             let taken = self.take(limit)?;
             if !taken.events.is_empty() {
-                return Ok(taken);
+                return Ok(Some(taken));
+            }
+            if self.resource.has_ended() {
+                return Ok(None);
             }
             notified.await;
         }
@@ -312,7 +343,7 @@ impl Subscription {
         let taken = if self.epoch == state.epoch { state.ring.take(&mut self.cursor, limit) } else { None };
         let taken = taken.ok_or_else(|| state.gone(self.cursor.revision))?;
         if taken.events.is_empty() {
-            self.cursor.revision = self.cursor.revision.max(self.resource.revision.load(Ordering::Acquire));
+            self.cursor.revision = self.cursor.revision.max(self.resource.revision(&state));
         }
         Ok(taken)
     }

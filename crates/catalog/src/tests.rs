@@ -1,21 +1,27 @@
 //! The cache as watchers and lists see it, fed by hand.
 
-use super::ring::RING_EVENTS_MAX;
-use super::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rkube_kinds::Kind;
+use rkube_machinery::host::Clock;
+use rkube_store::{Batch, Change as StoreChange, Event, EventKind, Expect, KeyValue, Revision, Sink, Store, Write};
+
+use crate::cache::{CacheSink, Shared, prefix_of};
+use crate::ring::RING_EVENTS_MAX;
+use crate::*;
 
 const ALL: Limit = Limit { events: usize::MAX, bytes: usize::MAX };
 
-fn resource(name: &str) -> Arc<Resource> {
-    let kind = rkube_kinds::ALL.iter().find(|kind| kind.resource == name && kind.group.is_empty()).unwrap();
-    Arc::new(Resource::new(kind))
+fn kind(name: &str) -> Arc<Kind> {
+    rkube_kinds::find("", "v1", name).unwrap().clone()
 }
 
-fn sink(resources: &[&Arc<Resource>]) -> CacheSink {
-    let mut resources: Vec<Arc<Resource>> = resources.iter().copied().cloned().collect();
-    resources.sort_by(|left, right| left.prefix.cmp(&right.prefix));
-    let shared =
-        Shared { resources, revision: AtomicU64::new(0), advanced: Notify::new(), ended: watch::Sender::new(0) };
-    CacheSink { shared: Arc::new(shared) }
+/// A feed of these resources.
+fn feed<const N: usize>(names: [&str; N]) -> (CacheSink, [Arc<Resource>; N]) {
+    let shared = Arc::new(Shared::new(names.map(kind)));
+    let found = names.map(|name| shared.find(&prefix_of(name)).unwrap());
+    (CacheSink { shared }, found)
 }
 
 /// An object of this name, written or deleted at a revision.
@@ -48,20 +54,19 @@ fn vanish_together(sink: &mut CacheSink, resource: &Resource, count: u64) -> Rev
 
 #[tokio::test]
 async fn a_watch_can_stand_inside_a_revision() {
-    let resource = resource("configmaps");
-    let mut sink = sink(&[&resource]);
+    let (mut sink, [resource]) = feed(["configmaps"]);
     let end = vanish_together(&mut sink, &resource, 900);
     let mut watch = resource.subscribe("", end - 1).unwrap();
     let mut names = Vec::new();
     for _ in 0..3 {
-        let taken = watch.next(Limit { events: 256, ..ALL }).await.unwrap();
+        let taken = watch.next(Limit { events: 256, ..ALL }).await.unwrap().unwrap();
         assert_eq!((taken.events.len(), watch.revision()), (256, end - 1), "a bookmark is behind what was taken whole");
         names.extend(taken.events.iter().map(|event| event.object.name.clone()));
     }
-    let taken = watch.next(Limit { bytes: 1, ..ALL }).await.unwrap();
+    let taken = watch.next(Limit { bytes: 1, ..ALL }).await.unwrap().unwrap();
     assert_eq!(taken.events.len(), 1, "the first always fits");
     names.push(taken.events[0].object.name.clone());
-    let taken = watch.next(ALL).await.unwrap();
+    let taken = watch.next(ALL).await.unwrap().unwrap();
     assert_eq!(watch.revision(), end);
     names.extend(taken.events.iter().map(|event| event.object.name.clone()));
     names.dedup();
@@ -71,13 +76,12 @@ async fn a_watch_can_stand_inside_a_revision() {
 
 #[tokio::test]
 async fn what_is_written_for_all_is_told_apart_inside_a_revision() {
-    let resource = resource("configmaps");
-    let mut sink = sink(&[&resource]);
+    let (mut sink, [resource]) = feed(["configmaps"]);
     let end = vanish_together(&mut sink, &resource, 4);
     let mut watch = resource.subscribe("", end - 1).unwrap();
     let mut lines = Vec::new();
     for _ in 0..4 {
-        let taken = watch.next(Limit { events: 1, ..ALL }).await.unwrap();
+        let taken = watch.next(Limit { events: 1, ..ALL }).await.unwrap().unwrap();
         let line = || taken.events[0].object.name.as_bytes().to_vec().into();
         lines.push(resource.written("", taken.from, taken.to, line));
     }
@@ -87,8 +91,7 @@ async fn what_is_written_for_all_is_told_apart_inside_a_revision() {
 
 #[tokio::test]
 async fn a_revision_that_is_half_forgotten_is_gone_for_those_before_it_alone() {
-    let resource = resource("configmaps");
-    let mut sink = sink(&[&resource]);
+    let (mut sink, [resource]) = feed(["configmaps"]);
     let end = RING_EVENTS_MAX as u64;
     let mut before = resource.subscribe("", 0).unwrap();
     let name = |index| format!("object-{index:05}");
@@ -105,7 +108,7 @@ async fn a_revision_that_is_half_forgotten_is_gone_for_those_before_it_alone() {
         (0..3).map(|index| event(&resource, EventKind::Delete, &name(index), end + 1)).collect(),
         end + 1,
     );
-    assert_eq!(inside.next(Limit { events: 1, ..ALL }).await.unwrap().events[0].object.name, "object-00000");
+    assert_eq!(inside.next(Limit { events: 1, ..ALL }).await.unwrap().unwrap().events[0].object.name, "object-00000");
     // All but the event that it stands before is forgotten: it goes on.
     let count = RING_EVENTS_MAX as u64 - 2;
     deliver(
@@ -113,13 +116,12 @@ async fn a_revision_that_is_half_forgotten_is_gone_for_those_before_it_alone() {
         (0..count).map(|index| event(&resource, EventKind::Put, "x", end + 2 + index)).collect(),
         99_999,
     );
-    assert_eq!(inside.next(ALL).await.unwrap().events[0].object.name, "object-00001");
+    assert_eq!(inside.next(ALL).await.unwrap().unwrap().events[0].object.name, "object-00001");
 }
 
 #[test]
 fn a_resource_takes_all_of_a_revision_at_once() {
-    let (maps, secrets) = (resource("configmaps"), resource("secrets"));
-    let mut sink = sink(&[&maps, &secrets]);
+    let (mut sink, [maps, secrets]) = feed(["configmaps", "secrets"]);
     let put = |resource: &Resource, name| event(resource, EventKind::Put, name, 7);
     let watch = maps.subscribe("", 0).unwrap();
     deliver(&mut sink, vec![put(&maps, "a"), put(&secrets, "s"), put(&maps, "b")], 7);
@@ -130,16 +132,15 @@ fn a_resource_takes_all_of_a_revision_at_once() {
 
 #[tokio::test]
 async fn a_reset_ends_watches_and_no_place_comes_twice() {
-    let resource = resource("configmaps");
-    let mut sink = sink(&[&resource]);
+    let (mut sink, [resource]) = feed(["configmaps"]);
     deliver(&mut sink, vec![event(&resource, EventKind::Put, "a", 2)], 2);
     let mut watch = resource.subscribe("", 1).unwrap();
-    let first = watch.next(ALL).await.unwrap();
+    let first = watch.next(ALL).await.unwrap().unwrap();
     resource.reset(Vec::new(), 5);
     assert_eq!(watch.next(ALL).await.err().unwrap().oldest, 5);
     let mut watch = resource.subscribe("", 5).unwrap();
     deliver(&mut sink, vec![event(&resource, EventKind::Put, "a", 6)], 6);
-    let second = watch.next(ALL).await.unwrap();
+    let second = watch.next(ALL).await.unwrap().unwrap();
     assert!(second.from >= first.to);
 }
 
@@ -154,15 +155,65 @@ impl Clock for NoTime {
 #[tokio::test]
 async fn a_closed_cache_lets_the_store_go() {
     let store: Arc<dyn Store> = Arc::new(rkube_store::Memory::new());
-    let cache = Cache::start(store.clone(), vec![resource("configmaps")], Arc::new(NoTime)).await.unwrap();
-    assert_eq!(cache.shared.ended.receiver_count(), 1);
+    let cache = Cache::start(store.clone(), [kind("configmaps")], Arc::new(NoTime)).await.unwrap();
+    assert_eq!(cache.watchers_of_the_end(), 1);
     cache.close();
     store.shutdown().await;
     let gone = async {
-        while cache.shared.ended.receiver_count() > 0 {
-            tokio::time::sleep(REWATCH_DELAY / 10).await;
+        while cache.watchers_of_the_end() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     // Only if it did not stop is this ever reached.
     tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap();
+}
+
+async fn put(store: &Arc<dyn Store>, key: &str, name: &str) -> Revision {
+    let value = format!(r#"{{"metadata":{{"name":"{name}","namespace":"default","uid":"u"}}}}"#);
+    let change = StoreChange::Put { value: value.into(), lease: None, note: None };
+    store.write(Write { key: key.into(), expect: Expect::Anything, change }).await.unwrap()
+}
+
+#[tokio::test]
+async fn kinds_come_and_go() {
+    let store: Arc<dyn Store> = Arc::new(rkube_store::Memory::new());
+    let catalog = Catalog::start(store.clone(), &[kind("configmaps")], Arc::new(NoTime)).await.unwrap();
+    let before = catalog.snapshot();
+    assert!(catalog.resource("", "v1", "secrets").is_none());
+    put(&store, "/registry/secrets/default/a", "a").await;
+
+    catalog.replace(kind("secrets"), vec![kind("secrets")]).await.unwrap();
+    let secrets = catalog.resource("", "v1", "secrets").unwrap();
+    assert!(secrets.find("default", "a").is_some(), "what was stored before is there");
+    let revision = put(&store, "/registry/secrets/default/b", "b").await;
+    assert_eq!(secrets.snapshot().1, revision, "what is written later comes");
+    assert!(before.find("", "v1", "secrets").is_none(), "a request lives with what it began with");
+    assert!(catalog.snapshot().generation > before.generation);
+
+    let mut watch = secrets.subscribe("", revision).unwrap();
+    catalog.replace(kind("secrets"), vec![kind("secrets")]).await.unwrap();
+    assert!(watch.next(ALL).await.unwrap().is_none(), "watches of what was replaced end");
+    let secrets = catalog.resource("", "v1", "secrets").unwrap();
+    assert_eq!(secrets.count(), 2);
+
+    let mut watch = secrets.subscribe("", revision).unwrap();
+    catalog.remove("", "secrets").await;
+    assert!(watch.next(ALL).await.unwrap().is_none());
+    assert!(catalog.resource("", "v1", "secrets").is_none() && catalog.resource("", "v1", "configmaps").is_some());
+    put(&store, "/registry/secrets/default/c", "c").await;
+    assert_eq!(secrets.count(), 2, "what is served no more is fed no more");
+}
+
+#[test]
+fn what_comes_while_a_resource_is_read_is_not_lost() {
+    let (sink, [maps]) = feed(["configmaps"]);
+    let reached = Arc::default();
+    let late = Resource::waiting(kind("configmaps"), reached);
+    let changes: Vec<Event> =
+        [("a", 4), ("b", 5), ("c", 6)].map(|(name, revision)| event(&maps, EventKind::Put, name, revision)).into();
+    late.apply(changes.iter().map(|event| (false, &event.current)));
+    late.reset(changes[..2].iter().map(|event| event.current.clone()).collect(), 5);
+    let (items, revision) = late.snapshot();
+    assert_eq!((items.len(), revision), (3, 6));
+    drop(sink);
 }

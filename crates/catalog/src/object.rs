@@ -10,6 +10,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use bytes::Bytes;
 use rkube_kinds::Kind;
+use rkube_machinery::schema::Schema;
 use rkube_machinery::value::{Map, Text, Value};
 use rkube_machinery::{Type, TypeRef, decode, json};
 
@@ -31,6 +32,8 @@ pub struct Object {
     bytes: Bytes,
     metadata_offset: u32,
     version_offset: u32,
+    /// Keys are sorted, as those of custom resources.
+    sorted: bool,
     pub namespace: Text,
     pub name: Text,
     pub uid: Text,
@@ -46,11 +49,14 @@ pub struct Object {
 
 impl Object {
     /// From a whole object; it is kept in canonical form. Its `resourceVersion` is left out.
-    pub fn new(value: &Value, kind: &Kind, schema: &'static Type) -> Object {
+    pub fn new(value: &Value, kind: &Kind) -> Object {
         let metadata = value.get("metadata");
         let (bytes, metadata_offset, version_offset) = SCRATCH.with_borrow_mut(|out| {
             out.clear();
-            let (metadata_offset, version_offset) = write_object(value, schema, out);
+            let (metadata_offset, version_offset) = match &kind.schema {
+                Schema::Table(table) => write_object(value, table, out),
+                Schema::Structural(_) => write_sorted(value, out),
+            };
             let bytes = Bytes::copy_from_slice(out);
             out.shrink_to(SCRATCH_BYTES_MAX);
             (bytes, metadata_offset, version_offset)
@@ -59,6 +65,7 @@ impl Object {
             bytes,
             metadata_offset: metadata_offset as u32,
             version_offset: version_offset as u32,
+            sorted: kind.schema.table().is_none(),
             namespace: text(metadata.get("namespace")),
             name: text(metadata.get("name")),
             uid: text(metadata.get("uid")),
@@ -71,8 +78,10 @@ impl Object {
     }
 
     /// From bytes that the store kept.
-    pub fn parse(bytes: &[u8], kind: &Kind, schema: &'static Type) -> Result<Object, json::SyntaxError> {
-        json::parse(bytes).map(|value| Object::new(&value, kind, schema))
+    pub fn parse(bytes: &[u8], kind: &Kind) -> Result<Object, json::SyntaxError> {
+        let mut value = json::parse(bytes)?;
+        kind.schema.modernize(&mut value);
+        Ok(Object::new(&value, kind))
     }
 
     /// What is stored.
@@ -126,7 +135,7 @@ impl Object {
     pub fn value(&self, revision: u64) -> Value {
         let mut value = json::parse(&self.bytes).unwrap_or_default();
         if revision > 0 {
-            place_version(&mut value, revision);
+            place_version(&mut value, revision, self.sorted);
         }
         value
     }
@@ -158,13 +167,67 @@ fn write_object(value: &Value, schema: &'static Type, out: &mut Vec<u8>) -> (usi
     (metadata_offset, version_offset)
 }
 
+/// The same for a custom resource, whose keys are sorted. Its items in lists are whole objects.
+fn write_sorted(value: &Value, out: &mut Vec<u8>) -> (usize, usize) {
+    let mut version_offset = 0;
+    out.push(b'{');
+    for (index, (key, item)) in value.as_map().iter().enumerate() {
+        write_key(index, key, out);
+        if key == "metadata" {
+            version_offset = write_sorted_metadata(item.as_map(), out);
+        } else {
+            json::write(item, out);
+        }
+    }
+    out.push(b'}');
+    (1, version_offset)
+}
+
+fn write_sorted_metadata(metadata: &Map, out: &mut Vec<u8>) -> usize {
+    let kept = |entry: &(&Text, &Value)| entry.0 != "resourceVersion";
+    let before = metadata.iter().filter(kept).filter(|(key, _)| key.as_str() < "resourceVersion");
+    let behind = metadata.iter().filter(kept).filter(|(key, _)| key.as_str() > "resourceVersion");
+    out.push(b'{');
+    let mut count = 0;
+    for (key, item) in before {
+        write_key(count, key, out);
+        json::write(item, out);
+        count += 1;
+    }
+    if count > 0 {
+        out.push(b',');
+    }
+    let splice = out.len();
+    let mut count = 0;
+    for (key, item) in behind {
+        write_key(count, key, out);
+        json::write(item, out);
+        count += 1;
+    }
+    if count == 0 {
+        // Every stored object has a uid; if it should not, an empty one keeps the JSON right.
+        out.extend_from_slice(b"\"uid\":\"\"");
+    }
+    out.push(b'}');
+    splice
+}
+
+fn write_key(index: usize, key: &str, out: &mut Vec<u8>) {
+    if index > 0 {
+        out.push(b',');
+    }
+    json::write_string(key, out);
+    out.push(b':');
+}
+
 /// Sets `metadata.resourceVersion` at its place in the order of fields.
-fn place_version(value: &mut Value, revision: u64) {
+fn place_version(value: &mut Value, revision: u64, sorted: bool) {
     let metadata = value.object_mut("metadata");
     let Value::Object(map) = std::mem::take(metadata) else { return };
     let mut entries = map.into_entries();
     entries.retain(|entry| entry.0 != "resourceVersion");
-    let place = entries.iter().take_while(|entry| comes_before_version(&entry.0)).count();
+    let comes_before = |key: &str| if sorted { key < "resourceVersion" } else { comes_before_version(key) };
+    let place = entries.iter().take_while(|entry| comes_before(&entry.0)).count();
     entries.insert(place, (Text::new_static("resourceVersion"), revision.to_string().into()));
     *metadata = Value::Object(Map::in_order(entries));
 }
@@ -208,9 +271,4 @@ fn itoa(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
             return &buffer[start..];
         }
     }
-}
-
-/// The schema of a kind. Rows name types that are in the table; a test of the table makes sure.
-pub fn schema_of(kind: &Kind) -> &'static Type {
-    kind.schema.table().expect("only built-in kinds are served so far")
 }

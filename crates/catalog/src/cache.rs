@@ -6,25 +6,18 @@
 //! - Watchers have no queues: each has a cursor into the resource's ring of recent events and pulls when its socket
 //!   takes more. One that falls behind the ring is told that its version is too old.
 
-mod marks;
-mod object;
-mod resource;
-mod ring;
-#[cfg(test)]
-mod tests;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
+use rkube_kinds::Kind;
 use rkube_machinery::host::Clock;
 use rkube_store::{Batch, Event, EventKind, KeyValue, RangeQuery, Revision, Sink, Store, WatchHandle};
 use tokio::sync::{Notify, watch};
 
-use marks::{MARK_INTERVAL, Marks};
-pub use object::{Object, schema_of};
-pub use resource::{CachedEvent, Change, Entry, Gone, Items, Resource, Subscription};
-pub use ring::{Limit, Taken};
+use crate::marks::{MARK_INTERVAL, Marks};
+use crate::resource::Resource;
 
 /// Where all objects lie in the store.
 pub const ROOT: &str = "/registry/";
@@ -41,12 +34,15 @@ pub struct Cache {
     /// Lists of revisions before this one are refused.
     compacted: AtomicU64,
     closed: AtomicBool,
+    /// Held while what is kept is read anew or changes.
+    changing: tokio::sync::Mutex<()>,
 }
 
-struct Shared {
-    /// Sorted by prefix, longest prefixes found first among equals by construction (no prefix is a prefix of another).
-    resources: Vec<Arc<Resource>>,
-    revision: AtomicU64,
+pub(crate) struct Shared {
+    /// Sorted by prefix; no prefix is a prefix of another. Replaced as a whole where resources come and go.
+    resources: ArcSwap<Vec<Arc<Resource>>>,
+    /// Everything up to this revision is in the resources. They read it, too.
+    revision: Arc<AtomicU64>,
     advanced: Notify,
     ended: watch::Sender<u64>,
 }
@@ -64,16 +60,10 @@ impl Cache {
     /// clock end with the cache.
     pub async fn start(
         store: Arc<dyn Store>,
-        mut resources: Vec<Arc<Resource>>,
+        kinds: impl IntoIterator<Item = Arc<Kind>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Cache>, Error> {
-        resources.sort_by(|left, right| left.prefix.cmp(&right.prefix));
-        let shared = Arc::new(Shared {
-            resources,
-            revision: AtomicU64::new(0),
-            advanced: Notify::new(),
-            ended: watch::Sender::new(0),
-        });
+        let shared = Arc::new(Shared::new(kinds));
         let cache = Arc::new(Cache {
             store,
             shared,
@@ -81,12 +71,19 @@ impl Cache {
             marks: parking_lot::Mutex::default(),
             compacted: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            changing: tokio::sync::Mutex::default(),
         });
         cache.load().await?;
         let ended = cache.shared.ended.subscribe();
         tokio::spawn(keep_watching(Arc::downgrade(&cache), ended));
         tokio::spawn(keep_marks(Arc::downgrade(&cache), clock));
         Ok(cache)
+    }
+
+    /// How many tasks wait for the watch on the store to end.
+    #[cfg(test)]
+    pub(crate) fn watchers_of_the_end(&self) -> usize {
+        self.shared.ended.receiver_count()
     }
 
     /// The store may go away from now on: when its watch ends, no new one is started.
@@ -96,15 +93,17 @@ impl Cache {
 
     /// Reads all objects at one revision and watches from there.
     async fn load(&self) -> Result<(), Error> {
+        let _changing = self.changing.lock().await;
         let range = self.store.range(RangeQuery::prefix(ROOT)).await?;
-        let mut items: Vec<Vec<KeyValue>> = self.shared.resources.iter().map(|_| Vec::new()).collect();
+        let resources = self.shared.resources.load_full();
+        let mut items: Vec<Vec<KeyValue>> = resources.iter().map(|_| Vec::new()).collect();
         for item in range.items {
-            match self.shared.find(&item.key) {
+            match find(&resources, &item.key) {
                 Some(index) => items[index].push(item),
                 None => tracing::debug!(key = %item.key, "a key of no served resource"),
             }
         }
-        for (resource, items) in self.shared.resources.iter().zip(items) {
+        for (resource, items) in resources.iter().zip(items) {
             resource.reset(items, range.revision);
         }
         self.shared.reach(range.revision);
@@ -112,6 +111,37 @@ impl Cache {
         let handle = self.store.watch(ROOT, Some(range.revision), sink).await?;
         *self.watching.lock() = Some(handle);
         Ok(())
+    }
+
+    /// The resource in which objects of this kind lie, if there is one.
+    pub fn resource(&self, storage_prefix: &str) -> Option<Arc<Resource>> {
+        self.shared.find(&prefix_of(storage_prefix))
+    }
+
+    pub fn resources(&self) -> Arc<Vec<Arc<Resource>>> {
+        self.shared.resources.load_full()
+    }
+
+    /// Begins to keep the objects of a kind. Another resource at the same place ends; so do its watches.
+    pub async fn add(&self, kind: Arc<Kind>) -> Result<Arc<Resource>, Error> {
+        let _changing = self.changing.lock().await;
+        let resource = Arc::new(Resource::waiting(kind, self.shared.revision.clone()));
+        self.shared.exchange(&resource.prefix, Some(resource.clone()));
+        // What is written from here on waits in the resource until all that was written before is in it.
+        match self.store.range(RangeQuery::prefix(&resource.prefix)).await {
+            Ok(range) => resource.reset(range.items, range.revision),
+            Err(error) => {
+                self.shared.exchange(&resource.prefix, None);
+                return Err(error.into());
+            }
+        }
+        Ok(resource)
+    }
+
+    /// Keeps the objects of a kind no more; its watches end.
+    pub async fn remove(&self, storage_prefix: &str) {
+        let _changing = self.changing.lock().await;
+        self.shared.exchange(&prefix_of(storage_prefix), None);
     }
 
     /// The revision up to which the cache has seen everything.
@@ -184,11 +214,45 @@ async fn keep_marks(cache: Weak<Cache>, clock: Arc<dyn Clock>) {
 }
 
 impl Shared {
-    /// The resource whose prefix this key has.
-    fn find(&self, key: &str) -> Option<usize> {
-        let after = self.resources.partition_point(|resource| resource.prefix.as_str() <= key);
-        let index = after.checked_sub(1)?;
-        key.starts_with(self.resources[index].prefix.as_str()).then_some(index)
+    pub(crate) fn new(kinds: impl IntoIterator<Item = Arc<Kind>>) -> Shared {
+        let revision = Arc::new(AtomicU64::new(0));
+        let make = |kind| Arc::new(Resource::new(kind, revision.clone()));
+        let mut resources: Vec<Arc<Resource>> = kinds.into_iter().map(make).collect();
+        resources.sort_by(|left, right| left.prefix.cmp(&right.prefix));
+        Shared {
+            resources: ArcSwap::from_pointee(resources),
+            revision,
+            advanced: Notify::new(),
+            ended: watch::Sender::new(0),
+        }
+    }
+
+    /// Puts a resource, or none, in the place of the one with this prefix.
+    fn exchange(&self, prefix: &str, resource: Option<Arc<Resource>>) {
+        let mut resources = Vec::clone(&self.resources.load());
+        let place = resources.binary_search_by(|resource| resource.prefix.as_str().cmp(prefix));
+        let before = match (place, resource) {
+            (Ok(place), Some(resource)) => Some(std::mem::replace(&mut resources[place], resource)),
+            (Ok(place), None) => Some(resources.remove(place)),
+            (Err(place), Some(resource)) => {
+                resources.insert(place, resource);
+                None
+            }
+            (Err(_), None) => None,
+        };
+        self.resources.store(Arc::new(resources));
+        if let Some(before) = before {
+            before.end();
+        }
+    }
+
+    /// The resource of exactly this prefix.
+    pub(crate) fn find(&self, prefix: &str) -> Option<Arc<Resource>> {
+        let resources = self.resources.load();
+        resources
+            .binary_search_by(|resource| resource.prefix.as_str().cmp(prefix))
+            .ok()
+            .map(|index| resources[index].clone())
     }
 
     fn reach(&self, revision: Revision) {
@@ -197,23 +261,33 @@ impl Shared {
     }
 }
 
-struct CacheSink {
-    shared: Arc<Shared>,
+/// The resource whose prefix this key has.
+fn find(resources: &[Arc<Resource>], key: &str) -> Option<usize> {
+    let after = resources.partition_point(|resource| resource.prefix.as_str() <= key);
+    let index = after.checked_sub(1)?;
+    key.starts_with(resources[index].prefix.as_str()).then_some(index)
+}
+
+/// `/registry/configmaps/`.
+pub(crate) fn prefix_of(storage_prefix: &str) -> String {
+    format!("{ROOT}{storage_prefix}/")
+}
+
+pub(crate) struct CacheSink {
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Sink for CacheSink {
     fn deliver(&mut self, batch: &Batch) {
-        let known = batch.events.iter().filter_map(|event| Some((self.shared.find(&event.current.key)?, event)));
+        let resources = self.shared.resources.load();
+        let known = batch.events.iter().filter_map(|event| Some((find(&resources, &event.current.key)?, event)));
         let mut events: Vec<(usize, &Event)> = known.collect();
         // A resource takes all that is its own at once: one revision may hold events of several, in any order, and
         // what is seen at a revision is all of it.
         events.sort_by_key(|(index, _)| *index);
         for run in events.chunk_by(|left, right| left.0 == right.0) {
             let changes = run.iter().map(|(_, event)| (matches!(event.kind, EventKind::Delete), &event.current));
-            self.shared.resources[run[0].0].apply(changes);
-        }
-        for resource in &self.shared.resources {
-            resource.progress(batch.revision);
+            resources[run[0].0].apply(changes);
         }
         self.shared.reach(batch.revision);
     }
