@@ -4,10 +4,12 @@
 //! the workspace runs them over [`TARGETS`] with seeded bytes, so that they hold on every change.
 
 pub mod codec;
+pub mod custom;
 pub mod documents;
 pub mod owners;
 pub mod patches;
 pub mod rules;
+pub mod schemas;
 pub mod texts;
 
 /// Takes any bytes, and panics where a property does not hold.
@@ -35,9 +37,26 @@ pub const TARGETS: &[(&str, Body, &[&[u8]])] = &[
             b"cel.bind(v, x.map(e, e + 'a'), v.sortBy(s, s)[0])",
         ],
     ),
+    ("custom_rules", custom::rules, &[CUSTOM_LIST, CUSTOM_TEXTS]),
     ("kinds", rules::kinds, &[]),
+    ("custom_resources", schemas::custom_resources, &[]),
 ];
 
 /// A class with an empty list, updated by one and applied by another.
 const APPLIED_TWICE: &[u8] =
     b"\xfd\x00\xf4\xff\xfb\xff\x00&\xf9\x0b&uid\x00\xf4?\xef11111\x99\x98\x99\x99\x99\x99\x99\x99\x99\x99\x99\x991111111131\xff\xff\xff\xff\xf6\xff\xff\xffFFFFF627&\xfb";
+
+/// A list of objects by their names, with rules on them and on what they replace.
+const CUSTOM_LIST: &[u8] = br#"{"schema":{"type":"object","properties":{"l":{"type":"array","maxItems":9,
+"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"],"items":{"type":"object","properties":{"name":
+{"type":"string"},"v":{"x-kubernetes-int-or-string":true}},"x-kubernetes-validations":[{"rule":"self.v == oldSelf.v"}]}}},
+"x-kubernetes-validations":[{"rule":"self.l.all(x, type(x.v) == int ? x.v > 1 : x.v.size() > 0)","fieldPath":".l",
+"messageExpression":"'%s'.format([self.l.map(x, x.name)])"},{"rule":"oldSelf.?l.hasValue()","optionalOldSelf":true}]},
+"object":{"l":[{"name":"a","v":1},{"name":"b","v":"x"}]},"old":{"l":[{"name":"b","v":2}]}}"#;
+
+/// Texts of all formats.
+const CUSTOM_TEXTS: &[u8] = br#"{"schema":{"type":"object","properties":{"d":{"type":"string","format":"date-time"},"e":
+{"type":"string","format":"duration","nullable":true},"b":{"type":"string","format":"byte"},"m":{"type":"object",
+"additionalProperties":{"type":"string","x-kubernetes-validations":[{"rule":"self < 'x'"}]}},"x-y":{"type":"number"}},
+"x-kubernetes-validations":[{"rule":"self.d > timestamp(0) && self.b == b'a' && self.x__dash__y < 1.5 && 'k' in self.m"}]},
+"object":{"d":"2026-01-02T03:04:05Z","e":"1h","b":"YQ==","m":{"k":"v"},"x-y":1},"old":{"m":{"k":"y"}}}"#;

@@ -18,6 +18,10 @@ use crate::types::Type;
 pub trait Types: Send + Sync {
     /// Whether there is a type with this name.
     fn contains(&self, name: &str) -> bool;
+    /// What the name stands for where it is written by itself.
+    fn named(&self, name: &str) -> Option<Type> {
+        self.contains(name).then(|| Type::object(name))
+    }
     /// The type of a field, if the type has it.
     fn field(&self, name: &str, field: &str) -> Option<Type>;
 }
@@ -70,6 +74,11 @@ impl Checked {
         &self.0.types[self.0.root.id]
     }
 
+    /// The tree with macros expanded. Names in it are those of what they mean.
+    pub fn tree(&self) -> &Expr {
+        &self.0.root
+    }
+
     /// What evaluating it can cost, where variables are of these sizes.
     pub fn estimate(&self, sizes: &dyn Sizes) -> Range {
         estimate::estimate(&self.0, sizes)
@@ -82,14 +91,14 @@ impl Checked {
 
 /// The variables, types and functions of an expression.
 #[derive(Clone)]
-pub struct Environment {
+pub struct Environment<'t> {
     pub(crate) variables: HashMap<String, Type>,
-    pub(crate) types: Vec<Arc<dyn Types>>,
+    pub(crate) types: Vec<Arc<dyn Types + 't>>,
     pub(crate) functions: &'static Functions,
     bind: bool,
 }
 
-impl Environment {
+impl<'t> Environment<'t> {
     /// Without variables, with the functions that Kubernetes gives to all expressions.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
@@ -104,7 +113,7 @@ impl Environment {
 
     /// Types that variables, or values that are made, can have.
     #[must_use]
-    pub fn types(mut self, types: Arc<dyn Types>) -> Self {
+    pub fn types(mut self, types: Arc<dyn Types + 't>) -> Self {
         self.types.push(types);
         self
     }
@@ -143,6 +152,10 @@ impl Environment {
 
     pub(crate) fn is_type(&self, name: &str) -> bool {
         self.types.iter().any(|types| types.contains(name))
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<Type> {
+        self.types.iter().find_map(|types| types.named(name))
     }
 
     pub(crate) fn field(&self, name: &str, field: &str) -> Option<Type> {

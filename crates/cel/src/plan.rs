@@ -13,7 +13,7 @@ use crate::value::{Map, Value};
 /// A part of a program.
 #[derive(Debug)]
 pub enum Node {
-    Constant(Value),
+    Constant(Value<'static>),
     /// A variable or a value, with what is taken out of it.
     Attribute(Attribute),
     Call {
@@ -36,7 +36,7 @@ pub enum Node {
         terms: Vec<Node>,
     },
     /// Whether a value is in a list that is known.
-    Member(Box<Node>, Value),
+    Member(Box<Node>, Value<'static>),
     NotStrictlyFalse(Box<Node>),
     /// `optional.or(other)`, or with `unwrap` `optional.orValue(other)`.
     Or {
@@ -101,7 +101,7 @@ impl Planner<'_> {
         Ok(match &expr.kind {
             Kind::Unspecified => Node::Constant(Value::Null),
             Kind::Literal(literal) => Node::Constant(constant(literal)),
-            Kind::Ident(name) => self.ident(expr, name),
+            Kind::Ident(name) => self.ident(expr, name)?,
             Kind::Select { operand, field, test } => {
                 let mut attribute = self.attribute(operand)?;
                 let key = Node::Constant(Value::String(field.clone()));
@@ -142,16 +142,23 @@ impl Planner<'_> {
     }
 
     /// A variable, or a type that stands as a value.
-    fn ident(&self, expr: &Expr, name: &Arc<str>) -> Node {
+    fn ident(&self, expr: &Expr, name: &Arc<str>) -> Result<Node, EvalError> {
         if let Type::Type(Some(of)) = &self.checked.types[expr.id]
             && (type_by_name(name).is_some() || of.name() == name.as_ref())
         {
-            return Node::Constant(Value::Type(of.clone()));
+            return Ok(Node::Constant(Value::Type(of.clone())));
+        }
+        // Types that schemas know by these names; no value stands for them.
+        if matches!(name.as_ref(), "duration" | "timestamp")
+            && matches!(self.checked.types[expr.id], Type::Type(Some(_)))
+        {
+            return Err(EvalError::Failed(format!("reference to undefined type: {name}")));
         }
         if name.as_ref() == "type" {
-            return Node::Constant(Value::Type(Arc::new(Type::Type(None))));
+            return Ok(Node::Constant(Value::Type(Arc::new(Type::Type(None)))));
         }
-        Node::Attribute(Attribute { root: Root::Variable(name.clone()), qualifiers: Vec::new(), test: false })
+        let root = Root::Variable(name.clone());
+        Ok(Node::Attribute(Attribute { root, qualifiers: Vec::new(), test: false }))
     }
 
     /// What qualifiers can be added to.
@@ -260,7 +267,7 @@ fn map(nodes: Vec<(Node, Node, bool)>) -> Node {
     Node::Constant(Value::map(known))
 }
 
-fn constant(literal: &Literal) -> Value {
+fn constant(literal: &Literal) -> Value<'static> {
     match literal {
         Literal::Null => Value::Null,
         Literal::Bool(value) => Value::Bool(*value),

@@ -123,7 +123,7 @@ pub fn fixed_offset(zone: &str) -> Option<i64> {
 }
 
 /// The offset at the end of an RFC 3339 text.
-fn zone_of(text: &str) -> i64 {
+pub(crate) fn zone_of(text: &str) -> i64 {
     let start = text.len().saturating_sub(6);
     text.get(start..).filter(|zone| zone.starts_with(['+', '-'])).and_then(fixed_offset).unwrap_or(0)
 }

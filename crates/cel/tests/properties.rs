@@ -54,7 +54,7 @@ const WORDS: &[&str] = &[
     " ",
 ];
 
-fn environment() -> Environment {
+fn environment() -> Environment<'static> {
     Environment::new().with_bind().variable("x", Type::Dyn).variable("i", Type::Int)
 }
 

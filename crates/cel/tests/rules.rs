@@ -7,7 +7,7 @@ use rkube_cel::{Activation, Budget, Environment, List, ListKind, Object, ObjectT
 const SELF: &str = "self type";
 const ITEM: &str = "self type.lo item";
 
-fn environment() -> Environment {
+fn environment() -> Environment<'static> {
     let fields = [
         ("s", Type::String),
         ("t", Type::String),
@@ -31,16 +31,16 @@ fn environment() -> Environment {
     Environment::new().types(Arc::new(types)).variable("self", Type::object(SELF))
 }
 
-fn object(name: &str, fields: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
+fn object(name: &str, fields: impl IntoIterator<Item = (&'static str, Value<'static>)>) -> Value<'static> {
     let fields = fields.into_iter().map(|(name, value)| (name.into(), value)).collect();
     Value::Object(Arc::new(Object { name: name.into(), fields }))
 }
 
-fn strings(texts: &[&str]) -> Value {
+fn strings(texts: &[&str]) -> Value<'static> {
     Value::list(texts.iter().map(|text| Value::string(text)).collect())
 }
 
-fn subject() -> Value {
+fn subject() -> Value<'static> {
     let item = |name: &str, v| object(ITEM, [("name", Value::string(name)), ("v", Value::Int(v))]);
     let set = vec![Value::string("p"), Value::string("q")];
     object(

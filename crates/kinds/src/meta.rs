@@ -189,7 +189,7 @@ pub fn check_name(rule: NameRule, name: &str) -> Vec<String> {
 }
 
 /// A name to which random letters will be added: it may end with a dash.
-fn check_prefix(rule: NameRule, prefix: &str) -> Vec<String> {
+pub fn check_prefix(rule: NameRule, prefix: &str) -> Vec<String> {
     if matches!(rule, NameRule::PathSegment | NameRule::Common) {
         return names::path_segment_prefix(prefix);
     }

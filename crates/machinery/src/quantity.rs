@@ -88,6 +88,13 @@ impl Quantity {
         self.scaled(-3)
     }
 
+    /// The amount, where it was written without a fraction and fits. `1000m` is one, but not written so.
+    pub fn as_integer(&self) -> Option<i64> {
+        let power = u32::try_from(self.exponent).ok()?;
+        let whole = 10i128.checked_pow(power).and_then(|factor| self.mantissa.checked_mul(factor))?;
+        i64::try_from(whole).ok()
+    }
+
     pub fn as_f64(&self) -> f64 {
         self.mantissa as f64 * 10f64.powi(self.exponent)
     }

@@ -7,6 +7,8 @@ pub const ZERO_SECONDS: i64 = -62_135_596_800;
 
 const SECONDS_LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 const MICROS_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
+const LOCAL_LAYOUT: &str = "2006-01-02T15:04:05";
+const DATE_LAYOUT: &str = "2006-01-02";
 const DAY_SECONDS: i64 = 86_400;
 
 /// Seconds since 1970 as `2006-01-02T15:04:05Z`.
@@ -54,6 +56,16 @@ pub fn parse_micros(text: &str) -> Result<(i64, u32), String> {
     Reader { whole: text, rest: text, layout: MICROS_LAYOUT }.read()
 }
 
+/// A time of day without a zone, which is taken for UTC, as seconds since 1970 and nanoseconds.
+pub fn parse_local(text: &str) -> Result<(i64, u32), String> {
+    Reader { whole: text, rest: text, layout: LOCAL_LAYOUT }.read()
+}
+
+/// The first second of a day such as `2006-01-02`, since 1970.
+pub fn parse_date(text: &str) -> Result<i64, String> {
+    Reader { whole: text, rest: text, layout: DATE_LAYOUT }.read().map(|(seconds, _)| seconds)
+}
+
 /// The text in UTC to the second, as an object carries it; none for the zero time.
 pub fn canonical_seconds(text: &str) -> Result<Option<String>, String> {
     let (seconds, nanos) = parse(text)?;
@@ -81,6 +93,18 @@ impl Reader<'_> {
         let month = self.two_digits("01", 1..=12, "month", true)?;
         self.skip("-")?;
         let day = self.two_digits("02", 0..=99, "day", true)?;
+        let (seconds, nanos) = if self.layout == DATE_LAYOUT { (0, 0) } else { self.time_of_day()? };
+        if !self.rest.is_empty() {
+            return Err(self.message(&format!(": extra text: {}", quote(self.rest))));
+        }
+        if day < 1 || day > days_in(year, month) {
+            return Err(self.message(": day out of range"));
+        }
+        Ok((days_from_civil(year, month, day) * DAY_SECONDS + seconds, nanos))
+    }
+
+    /// Seconds since midnight in UTC, and nanoseconds.
+    fn time_of_day(&mut self) -> Result<(i64, u32), String> {
         self.skip("T")?;
         let hour = self.two_digits("15", 0..=23, "hour", false)?;
         self.skip(":")?;
@@ -88,15 +112,8 @@ impl Reader<'_> {
         self.skip(":")?;
         let second = self.two_digits("05", 0..=59, "second", true)?;
         let nanos = if self.layout == MICROS_LAYOUT { self.six_digits()? } else { self.fraction() };
-        let offset = self.offset()?;
-        if !self.rest.is_empty() {
-            return Err(self.message(&format!(": extra text: {}", quote(self.rest))));
-        }
-        if day < 1 || day > days_in(year, month) {
-            return Err(self.message(": day out of range"));
-        }
-        let seconds = days_from_civil(year, month, day) * DAY_SECONDS + hour * 3600 + minute * 60 + second - offset;
-        Ok((seconds, nanos))
+        let offset = if self.layout == LOCAL_LAYOUT { 0 } else { self.offset()? };
+        Ok((hour * 3600 + minute * 60 + second - offset, nanos))
     }
 
     fn year(&mut self) -> Result<i64, String> {

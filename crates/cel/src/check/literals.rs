@@ -70,6 +70,7 @@ fn unwritable<'a>(checked: &Checked, clause: Clause, argument: &'a Expr) -> Opti
 fn is_duration(literal: &Literal) -> bool {
     match literal {
         Literal::String(text) => time::parse_duration(text).is_some(),
+        Literal::Int(_) => false,
         _ => true,
     }
 }

@@ -25,7 +25,7 @@ pub struct Checked {
 }
 
 /// Finds the types of all parts.
-pub fn check(environment: &Environment, source: &Source, tree: Tree) -> Result<Checked, Issues> {
+pub fn check(environment: &Environment<'_>, source: &Source, tree: Tree) -> Result<Checked, Issues> {
     let mut checker = Checker {
         environment,
         scopes: Vec::new(),
@@ -64,7 +64,7 @@ impl Types for PatchTypes {
 }
 
 struct Checker<'a> {
-    environment: &'a Environment,
+    environment: &'a Environment<'a>,
     /// The variables of the folds around, the innermost last.
     scopes: Vec<(Arc<str>, Type)>,
     types: Vec<Type>,
@@ -115,7 +115,7 @@ impl Checker<'_> {
         let found = self.scopes.iter().rev().find(|(known, _)| known.as_ref() == name).map(|(_, found)| found.clone());
         let found = found.or_else(|| self.environment.variables.get(name).cloned());
         let found = found.or_else(|| type_by_name(name).map(Type::of_type));
-        let found = found.or_else(|| self.environment.is_type(name).then(|| Type::of_type(Type::object(name))));
+        let found = found.or_else(|| self.environment.named(name).map(Type::of_type));
         found.map(|found| (name.into(), found))
     }
 

@@ -51,13 +51,13 @@ pub struct Asked {
 
 impl Authorization {
     /// The variable `authorizer`.
-    pub fn authorizer(authorizer: Arc<dyn Authorizer>) -> Value {
+    pub fn authorizer(authorizer: Arc<dyn Authorizer>) -> Value<'static> {
         let asked = Asked { authorizer, service_account: None };
         Value::Authorization(Arc::new(Authorization::Authorizer(asked)))
     }
 
     /// The variable `authorizer.requestResource`.
-    pub fn resource_check(authorizer: Arc<dyn Authorizer>, question: Question) -> Value {
+    pub fn resource_check(authorizer: Arc<dyn Authorizer>, question: Question) -> Value<'static> {
         let asked = Asked { authorizer, service_account: None };
         Value::Authorization(Arc::new(Authorization::ResourceCheck(asked, question)))
     }
@@ -119,11 +119,11 @@ pub fn lookup(name: &str) -> Option<Function> {
     })
 }
 
-fn made(value: Authorization) -> Outcome {
+fn made(value: Authorization) -> Outcome<'static> {
     Ok(Value::Authorization(Arc::new(value)))
 }
 
-fn started(arguments: &[Value], make: fn(Asked, &str) -> Authorization) -> Outcome {
+fn started<'a>(arguments: &[Value<'a>], make: fn(Asked, &str) -> Authorization) -> Outcome<'a> {
     match arguments {
         [Value::Authorization(of), Value::String(text)] => match of.as_ref() {
             Authorization::Authorizer(asked) => made(make(asked.clone(), text)),
@@ -133,7 +133,7 @@ fn started(arguments: &[Value], make: fn(Asked, &str) -> Authorization) -> Outco
     }
 }
 
-fn service_account(arguments: &[Value]) -> Outcome {
+fn service_account<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let [Value::Authorization(of), Value::String(namespace), Value::String(name)] = arguments else {
         return unfit();
     };
@@ -142,7 +142,7 @@ fn service_account(arguments: &[Value]) -> Outcome {
     made(Authorization::Authorizer(Asked { service_account, ..asked.clone() }))
 }
 
-fn narrowed(arguments: &[Value], set: fn(&mut Question, String)) -> Outcome {
+fn narrowed<'a>(arguments: &[Value<'a>], set: fn(&mut Question, String)) -> Outcome<'a> {
     let [Value::Authorization(of), Value::String(text)] = arguments else { return unfit() };
     let Authorization::ResourceCheck(asked, question) = of.as_ref() else { return unfit() };
     let mut question = question.clone();
@@ -150,7 +150,7 @@ fn narrowed(arguments: &[Value], set: fn(&mut Question, String)) -> Outcome {
     made(Authorization::ResourceCheck(asked.clone(), question))
 }
 
-fn check(arguments: &[Value]) -> Outcome {
+fn check<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let [Value::Authorization(of), Value::String(verb)] = arguments else { return unfit() };
     match of.as_ref() {
         Authorization::PathCheck(asked, question) | Authorization::ResourceCheck(asked, question) => {
@@ -161,7 +161,7 @@ fn check(arguments: &[Value]) -> Outcome {
     }
 }
 
-fn decided(arguments: &[Value], of: fn(&Decision) -> Value) -> Outcome {
+fn decided<'a>(arguments: &[Value<'a>], of: fn(&Decision) -> Value<'static>) -> Outcome<'a> {
     match arguments {
         [Value::Authorization(value)] => match value.as_ref() {
             Authorization::Decision(decision) => Ok(of(decision)),

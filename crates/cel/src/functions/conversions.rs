@@ -57,11 +57,11 @@ pub fn lookup(name: &str) -> Option<Function> {
     })
 }
 
-fn wrong(value: &Value, to: &Type) -> Outcome {
+fn wrong<'a>(value: &Value<'a>, to: &Type) -> Outcome<'a> {
     failed(format!("type conversion error from '{}' to '{}'", value.type_of().name(), to.name()))
 }
 
-fn to_int(value: &Value) -> Outcome {
+fn to_int<'a>(value: &Value<'a>) -> Outcome<'a> {
     let overflow = "integer overflow";
     match value {
         Value::Int(value) => Ok(Value::Int(*value)),
@@ -78,7 +78,7 @@ fn to_int(value: &Value) -> Outcome {
     }
 }
 
-fn to_uint(value: &Value) -> Outcome {
+fn to_uint<'a>(value: &Value<'a>) -> Outcome<'a> {
     let overflow = "unsigned integer overflow";
     match value {
         Value::Uint(value) => Ok(Value::Uint(*value)),
@@ -93,7 +93,7 @@ fn to_uint(value: &Value) -> Outcome {
     }
 }
 
-fn to_double(value: &Value) -> Outcome {
+fn to_double<'a>(value: &Value<'a>) -> Outcome<'a> {
     match value {
         Value::Double(value) => Ok(Value::Double(*value)),
         Value::Int(value) => Ok(Value::Double(*value as f64)),

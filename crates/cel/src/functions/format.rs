@@ -120,7 +120,7 @@ impl Clause {
             }
     }
 
-    fn write(self, value: &Value) -> Result<String, EvalError> {
+    fn write(self, value: &Value<'_>) -> Result<String, EvalError> {
         let refused = || EvalError::Failed(self.refusal(value.type_of().name()));
         Ok(match (self, value) {
             (Clause::String, value) => text(value, self)?,
@@ -148,7 +148,7 @@ impl Clause {
     }
 }
 
-pub fn format(pattern: &str, arguments: &[Value]) -> Outcome {
+pub fn format<'a>(pattern: &str, arguments: &[Value<'a>]) -> Outcome<'a> {
     let mut out = String::new();
     let (mut rest, mut index) = (pattern, 0);
     while !rest.is_empty() {
@@ -173,7 +173,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn double(value: &Value) -> Option<f64> {
+fn double(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(value) => Some(*value),
         Value::String(text) => match text.as_ref() {
@@ -235,13 +235,14 @@ fn scientific(value: f64, precision: usize) -> String {
         .chars()
         .filter_map(|digit| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit as usize - 48))
         .collect();
-    format!("{digits}\u{a0}×\u{a0}10{sign}{raised}")
+    format!("{digits}×10{sign}{raised}")
 }
 
 /// A value as `%s` writes it.
-fn text(value: &Value, clause: Clause) -> Result<String, EvalError> {
+fn text(value: &Value<'_>, clause: Clause) -> Result<String, EvalError> {
     match value {
         Value::Null => Ok("null".to_owned()),
+        Value::View(view) if view.is_list() || view.is_map() => text(&view.opened()?, clause),
         Value::List(list) => {
             let parts: Result<Vec<String>, EvalError> = list.items.iter().map(|item| nested(item, clause)).collect();
             Ok(format!("[{}]", parts?.join(", ")))
@@ -260,7 +261,7 @@ fn text(value: &Value, clause: Clause) -> Result<String, EvalError> {
 }
 
 /// A value within another, as an expression would write it.
-fn nested(value: &Value, clause: Clause) -> Result<String, EvalError> {
+fn nested(value: &Value<'_>, clause: Clause) -> Result<String, EvalError> {
     let quote = rkube_machinery::field::quote;
     Ok(match value {
         Value::String(text) => quote(text),

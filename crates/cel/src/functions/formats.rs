@@ -50,7 +50,7 @@ pub fn lookup(name: &str) -> Option<Function> {
     })
 }
 
-fn validate(arguments: &[Value]) -> Outcome {
+fn validate<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let [Value::Format(format), Value::String(text)] = arguments else { return unfit() };
     let faults = faults(format, text);
     if faults.is_empty() {

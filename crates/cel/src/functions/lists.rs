@@ -3,12 +3,10 @@
 use std::cmp::Ordering;
 
 use super::{EvalError, Function, Outcome, failed, no_overload, operators, strings, unfit};
+use crate::cost::LIST_MAX;
 use crate::equality::{comparable, compare, equal};
 use crate::types::Type;
 use crate::value::Value;
-
-/// So many numbers a range may have; longer ones would cost more than any budget allows.
-const RANGE_MAX: i64 = 10_000_000;
 
 pub fn lookup(name: &str) -> Option<Function> {
     Some(match name {
@@ -36,33 +34,33 @@ pub fn lookup(name: &str) -> Option<Function> {
     })
 }
 
-fn items(value: &Value) -> Option<&[Value]> {
+fn items<'l, 'a>(value: &'l Value<'a>) -> Option<&'l [Value<'a>]> {
     match value {
         Value::List(list) => Some(&list.items),
         _ => None,
     }
 }
 
-fn has(items: &[Value], item: &Value) -> bool {
+fn has(items: &[Value<'_>], item: &Value<'_>) -> bool {
     items.iter().any(|known| equal(known, item))
 }
 
-fn sets(arguments: &[Value], holds: fn(&[Value], &[Value]) -> bool) -> Outcome {
+fn sets<'a>(arguments: &[Value<'a>], holds: fn(&[Value<'_>], &[Value<'_>]) -> bool) -> Outcome<'a> {
     match (items(&arguments[0]), items(&arguments[1])) {
         (Some(one), Some(other)) => Ok(Value::Bool(holds(one, other))),
         _ => unfit(),
     }
 }
 
-fn changed(arguments: &[Value], change: fn(&mut Vec<Value>)) -> Outcome {
+fn changed<'a>(arguments: &[Value<'a>], change: fn(&mut Vec<Value<'_>>)) -> Outcome<'a> {
     let Some(list) = items(&arguments[0]) else { return unfit() };
     let mut list = list.to_vec();
     change(&mut list);
     Ok(Value::list(list))
 }
 
-fn distinct(list: &mut Vec<Value>) {
-    let mut seen: Vec<Value> = Vec::with_capacity(list.len());
+fn distinct(list: &mut Vec<Value<'_>>) {
+    let mut seen = Vec::with_capacity(list.len());
     for item in list.drain(..) {
         if !has(&seen, &item) {
             seen.push(item);
@@ -71,7 +69,7 @@ fn distinct(list: &mut Vec<Value>) {
     *list = seen;
 }
 
-fn is_sorted(arguments: &[Value]) -> Outcome {
+fn is_sorted<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let Some(list) = items(&arguments[0]) else { return unfit() };
     if !list.iter().all(|item| comparable(item, item)) {
         return no_overload();
@@ -84,7 +82,7 @@ fn is_sorted(arguments: &[Value]) -> Outcome {
     Ok(Value::Bool(true))
 }
 
-fn sum(arguments: &[Value]) -> Outcome {
+fn sum<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let Some(list) = items(&arguments[0]) else { return unfit() };
     let mut list = list.iter();
     let Some(first) = list.next() else { return Ok(Value::Int(0)) };
@@ -94,7 +92,7 @@ fn sum(arguments: &[Value]) -> Outcome {
     })
 }
 
-fn extreme(arguments: &[Value], name: &str, replaces: fn(Ordering) -> bool) -> Outcome {
+fn extreme<'a>(arguments: &[Value<'a>], name: &str, replaces: fn(Ordering) -> bool) -> Outcome<'a> {
     let Some(list) = items(&arguments[0]) else { return unfit() };
     let Some(mut result) = list.first() else { return failed(format!("{name} called on empty list")) };
     if !list.iter().all(|item| comparable(item, item)) {
@@ -108,7 +106,7 @@ fn extreme(arguments: &[Value], name: &str, replaces: fn(Ordering) -> bool) -> O
     Ok(result.clone())
 }
 
-fn position(arguments: &[Value], last: bool) -> Outcome {
+fn position<'a>(arguments: &[Value<'a>], last: bool) -> Outcome<'a> {
     let Some(list) = items(&arguments[0]) else {
         return if last { strings::last_index_of(arguments) } else { strings::index_of(arguments) };
     };
@@ -118,7 +116,7 @@ fn position(arguments: &[Value], last: bool) -> Outcome {
     Ok(Value::Int(found.map_or(-1, |at| at as i64)))
 }
 
-fn slice(arguments: &[Value]) -> Outcome {
+fn slice<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let [Value::List(list), Value::Int(start), Value::Int(end)] = arguments else { return unfit() };
     let length = list.items.len();
     let (Ok(from), Ok(to)) = (usize::try_from(*start), usize::try_from(*end)) else {
@@ -134,7 +132,7 @@ fn slice(arguments: &[Value]) -> Outcome {
     Ok(Value::list(list.items[from..to].to_vec()))
 }
 
-fn flatten(arguments: &[Value]) -> Outcome {
+fn flatten<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let (list, depth) = match arguments {
         [Value::List(list)] => (list, 1),
         [Value::List(list), Value::Int(depth)] => (list, *depth),
@@ -144,21 +142,26 @@ fn flatten(arguments: &[Value]) -> Outcome {
         return failed("level must be non-negative");
     }
     let mut flat = Vec::new();
-    flatten_into(&list.items, depth, &mut flat);
+    flatten_into(&list.items, depth, &mut flat)?;
     Ok(Value::list(flat))
 }
 
-fn flatten_into(items: &[Value], depth: i64, flat: &mut Vec<Value>) {
+fn flatten_into<'a>(items: &[Value<'a>], depth: i64, flat: &mut Vec<Value<'a>>) -> Result<(), EvalError> {
     for item in items {
+        if flat.len() > LIST_MAX {
+            return Err(EvalError::CostLimit);
+        }
         match item {
-            Value::List(inner) if depth > 0 => flatten_into(&inner.items, depth - 1, flat),
+            Value::List(inner) if depth > 0 => flatten_into(&inner.items, depth - 1, flat)?,
+            Value::View(view) if depth > 0 && view.is_list() => flatten_into(&view.list()?.items, depth - 1, flat)?,
             other => flat.push(other.clone()),
         }
     }
+    Ok(())
 }
 
 /// The list in the order of the keys.
-fn sort(list: &Value, keys: &Value) -> Outcome {
+fn sort<'a>(list: &Value<'a>, keys: &Value<'a>) -> Outcome<'a> {
     let (Some(list), Some(keys)) = (items(list), items(keys)) else { return unfit() };
     let Some(first) = keys.first() else { return Ok(Value::list(list.to_vec())) };
     let kind: Type = first.type_of();
@@ -173,9 +176,9 @@ fn sort(list: &Value, keys: &Value) -> Outcome {
     Ok(Value::list(order.into_iter().map(|at| list[at].clone()).collect()))
 }
 
-fn range(arguments: &[Value]) -> Outcome {
+fn range<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     match arguments {
-        [Value::Int(end)] if *end > RANGE_MAX => Err(super::EvalError::CostLimit),
+        [Value::Int(end)] if *end > LIST_MAX as i64 => Err(EvalError::CostLimit),
         [Value::Int(end)] => Ok(Value::list((0..*end).map(Value::Int).collect())),
         _ => unfit(),
     }

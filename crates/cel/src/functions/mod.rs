@@ -4,6 +4,7 @@ pub mod authorization;
 pub mod conversions;
 pub mod format;
 mod formats;
+mod go_syntax;
 mod lists;
 pub mod network;
 mod numbers;
@@ -32,8 +33,8 @@ pub enum EvalError {
     CostLimit,
 }
 
-pub type Outcome = Result<Value, EvalError>;
-pub type Function = fn(&[Value]) -> Outcome;
+pub type Outcome<'a> = Result<Value<'a>, EvalError>;
+pub type Function = for<'a> fn(&[Value<'a>]) -> Outcome<'a>;
 
 /// The function of this name.
 pub fn lookup(name: &str) -> Option<Function> {
@@ -52,17 +53,17 @@ pub fn lookup(name: &str) -> Option<Function> {
         .or_else(|| authorization::lookup(name))
 }
 
-pub fn failed(message: impl Into<String>) -> Outcome {
+pub fn failed(message: impl Into<String>) -> Outcome<'static> {
     Err(EvalError::Failed(message.into()))
 }
 
 /// What is said where values that belong together have types that do not.
-pub fn no_overload() -> Outcome {
+pub fn no_overload() -> Outcome<'static> {
     failed("no such overload")
 }
 
 /// The types of the arguments fit no signature.
-fn unfit() -> Outcome {
+fn unfit() -> Outcome<'static> {
     Err(EvalError::Unfit)
 }
 

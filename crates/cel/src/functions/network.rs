@@ -93,14 +93,14 @@ impl fmt::Display for Cidr {
     }
 }
 
-fn text(arguments: &[Value], of: fn(&str) -> Outcome) -> Outcome {
+fn text<'a>(arguments: &[Value<'a>], of: fn(&str) -> Outcome<'static>) -> Outcome<'a> {
     match &arguments[0] {
         Value::String(text) => of(text),
         _ => unfit(),
     }
 }
 
-fn of(arguments: &[Value], find: fn(&IpAddr) -> Value) -> Outcome {
+fn of<'a>(arguments: &[Value<'a>], find: fn(&IpAddr) -> Value<'static>) -> Outcome<'a> {
     match &arguments[0] {
         Value::Ip(address) => Ok(find(address)),
         _ => unfit(),

@@ -21,9 +21,9 @@ pub fn lookup(name: &str) -> Option<Function> {
             Value::String(text) => Ok(Value::Bool(Quantity::parse(text).is_ok())),
             _ => unfit(),
         },
-        "isInteger" => |arguments| with(arguments, |quantity| Ok(Value::Bool(whole(quantity).is_some()))),
+        "isInteger" => |arguments| with(arguments, |quantity| Ok(Value::Bool(quantity.as_integer().is_some()))),
         "asInteger" => |arguments| {
-            with(arguments, |quantity| match whole(quantity) {
+            with(arguments, |quantity| match quantity.as_integer() {
                 Some(value) => Ok(Value::Int(value)),
                 None => failed("cannot convert value to integer"),
             })
@@ -47,21 +47,14 @@ pub fn lookup(name: &str) -> Option<Function> {
     })
 }
 
-fn with(arguments: &[Value], of: fn(&Quantity) -> Outcome) -> Outcome {
+fn with<'a>(arguments: &[Value<'a>], of: fn(&Quantity) -> Outcome<'static>) -> Outcome<'a> {
     match &arguments[0] {
         Value::Quantity(quantity) => of(quantity),
         _ => unfit(),
     }
 }
 
-/// The amount, where it is a whole number that fits.
-fn whole(quantity: &Quantity) -> Option<i64> {
-    let value = quantity.value();
-    let same = Quantity::new(value, Format::DecimalSi).cmp(quantity) == Ordering::Equal;
-    same.then_some(value)
-}
-
-fn compared(arguments: &[Value], of: fn(Ordering) -> Value) -> Outcome {
+fn compared<'a>(arguments: &[Value<'a>], of: fn(Ordering) -> Value<'static>) -> Outcome<'a> {
     match arguments {
         [Value::Quantity(one), Value::Quantity(other)] => Ok(of(one.cmp(other))),
         [Value::Semver(one), Value::Semver(other)] => Ok(of(one.precedence(other))),
@@ -69,7 +62,7 @@ fn compared(arguments: &[Value], of: fn(Ordering) -> Value) -> Outcome {
     }
 }
 
-fn combined(arguments: &[Value], of: fn(&Quantity, &Quantity) -> Quantity) -> Outcome {
+fn combined<'a>(arguments: &[Value<'a>], of: fn(&Quantity, &Quantity) -> Quantity) -> Outcome<'a> {
     let result = match arguments {
         [Value::Quantity(one), Value::Quantity(other)] => of(one, other),
         [Value::Quantity(one), Value::Int(other)] => of(one, &Quantity::new(*other, Format::DecimalExponent)),

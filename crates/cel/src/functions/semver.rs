@@ -47,7 +47,7 @@ fn parsed(arguments: &[Value]) -> Option<Result<Semver, String>> {
     }
 }
 
-fn number(arguments: &[Value], of: fn(&Semver) -> u64) -> Outcome {
+fn number<'a>(arguments: &[Value<'a>], of: fn(&Semver) -> u64) -> Outcome<'a> {
     match &arguments[0] {
         Value::Semver(version) => Ok(Value::Int(of(version) as i64)),
         _ => unfit(),

@@ -1,6 +1,7 @@
 //! Functions on texts. Indices count characters.
 
-use super::{Function, Outcome, failed, unfit};
+use super::{EvalError, Function, Outcome, failed, unfit};
+use crate::cost::TEXT_MAX_BYTES;
 use crate::value::Value;
 
 pub fn lookup(name: &str) -> Option<Function> {
@@ -26,25 +27,25 @@ pub fn lookup(name: &str) -> Option<Function> {
     })
 }
 
-fn test(arguments: &[Value], holds: fn(&str, &str) -> bool) -> Outcome {
+fn test<'a>(arguments: &[Value<'a>], holds: fn(&str, &str) -> bool) -> Outcome<'a> {
     match arguments {
         [Value::String(text), Value::String(part)] => Ok(Value::Bool(holds(text, part))),
         _ => unfit(),
     }
 }
 
-fn map(arguments: &[Value], change: fn(&str) -> String) -> Outcome {
+fn map<'a>(arguments: &[Value<'a>], change: fn(&str) -> String) -> Outcome<'a> {
     match arguments {
         [Value::String(text)] => Ok(Value::String(change(text).into())),
         _ => unfit(),
     }
 }
 
-fn out_of_range(index: i64) -> Outcome {
+fn out_of_range(index: i64) -> Outcome<'static> {
     failed(format!("index out of range: {index}"))
 }
 
-fn char_at(arguments: &[Value]) -> Outcome {
+fn char_at<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let [Value::String(text), Value::Int(index)] = arguments else { return unfit() };
     let Ok(at) = usize::try_from(*index) else { return out_of_range(*index) };
     match text.chars().nth(at) {
@@ -54,22 +55,22 @@ fn char_at(arguments: &[Value]) -> Outcome {
     }
 }
 
-fn replace(arguments: &[Value]) -> Outcome {
-    match arguments {
-        [Value::String(text), Value::String(old), Value::String(new)] => {
-            Ok(Value::String(text.replace(old.as_ref(), new).into()))
-        }
-        [Value::String(text), Value::String(old), Value::String(new), Value::Int(times)] => {
-            Ok(Value::String(match usize::try_from(*times) {
-                Ok(times) => text.replacen(old.as_ref(), new, times).into(),
-                Err(_) => text.replace(old.as_ref(), new).into(),
-            }))
-        }
-        _ => unfit(),
+fn replace<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
+    let (text, old, new, limit) = match arguments {
+        [Value::String(text), Value::String(old), Value::String(new)] => (text, old, new, -1),
+        [Value::String(text), Value::String(old), Value::String(new), Value::Int(limit)] => (text, old, new, *limit),
+        _ => return unfit(),
+    };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    // Nothing in its cost bounds what it makes.
+    let times = text.matches(old.as_ref()).take(limit).count();
+    if text.len().saturating_add(times.saturating_mul(new.len())) > TEXT_MAX_BYTES {
+        return Err(EvalError::CostLimit);
     }
+    Ok(Value::String(text.replacen(old.as_ref(), new, limit).into()))
 }
 
-fn split(arguments: &[Value]) -> Outcome {
+fn split<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let (text, separator, limit) = match arguments {
         [Value::String(text), Value::String(separator)] => (text, separator, -1),
         [Value::String(text), Value::String(separator), Value::Int(limit)] => (text, separator, *limit),
@@ -100,7 +101,7 @@ fn letters(text: &str, limit: usize) -> Vec<&str> {
         .collect()
 }
 
-fn substring(arguments: &[Value]) -> Outcome {
+fn substring<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let (text, start, end) = match arguments {
         [Value::String(text), Value::Int(start)] => (text, *start, None),
         [Value::String(text), Value::Int(start), Value::Int(end)] => (text, *start, Some(*end)),
@@ -122,7 +123,7 @@ fn substring(arguments: &[Value]) -> Outcome {
     Ok(Value::String(text.chars().skip(from).take(to - from).collect::<String>().into()))
 }
 
-fn join(arguments: &[Value]) -> Outcome {
+fn join<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let (list, separator) = match arguments {
         [Value::List(list)] => (list, ""),
         [Value::List(list), Value::String(separator)] => (list, separator.as_ref()),
@@ -132,6 +133,10 @@ fn join(arguments: &[Value]) -> Outcome {
     for item in list.items.iter() {
         let Value::String(text) = item else { return unfit() };
         parts.push(text.as_ref());
+    }
+    let gaps = separator.len().saturating_mul(parts.len());
+    if parts.iter().fold(gaps, |sum, part| sum.saturating_add(part.len())) > TEXT_MAX_BYTES {
+        return Err(EvalError::CostLimit);
     }
     Ok(Value::String(parts.join(separator).into()))
 }
@@ -158,7 +163,7 @@ fn quote(text: &str) -> String {
 }
 
 /// Where the part begins in the text, from this index on.
-pub fn index_of(arguments: &[Value]) -> Outcome {
+pub fn index_of<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let (text, part, from) = match arguments {
         [Value::String(text), Value::String(part)] => (text, part, 0),
         [Value::String(text), Value::String(part), Value::Int(from)] => (text, part, *from),
@@ -174,7 +179,7 @@ pub fn index_of(arguments: &[Value]) -> Outcome {
 }
 
 /// Where the part begins for the last time, up to this index.
-pub fn last_index_of(arguments: &[Value]) -> Outcome {
+pub fn last_index_of<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let (text, part, from) = match arguments {
         [Value::String(text), Value::String(part)] => (text, part, None),
         [Value::String(text), Value::String(part), Value::Int(from)] => (text, part, Some(*from)),

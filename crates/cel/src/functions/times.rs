@@ -39,7 +39,7 @@ pub fn lookup(name: &str) -> Option<Function> {
     })
 }
 
-fn part(arguments: &[Value], of: fn(&Civil) -> i64) -> Outcome {
+fn part<'a>(arguments: &[Value<'a>], of: fn(&Civil) -> i64) -> Outcome<'a> {
     match arguments {
         [Value::Timestamp(at)] => Ok(Value::Int(of(&at.civil(0)))),
         [Value::Timestamp(at), Value::String(zone)] => match offset(at, zone) {

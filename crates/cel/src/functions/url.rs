@@ -42,7 +42,7 @@ pub fn lookup(name: &str) -> Option<Function> {
     })
 }
 
-fn part(arguments: &[Value], of: fn(&Url) -> String) -> Outcome {
+fn part<'a>(arguments: &[Value<'a>], of: fn(&Url) -> String) -> Outcome<'a> {
     match &arguments[0] {
         Value::Url(url) => Ok(Value::String(of(url).into())),
         _ => unfit(),
@@ -104,7 +104,7 @@ impl Url {
     }
 
     /// The values of the query by name; pairs that cannot be read are left out.
-    fn query_map(&self) -> Map {
+    fn query_map(&self) -> Map<'static> {
         let mut values: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for pair in self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

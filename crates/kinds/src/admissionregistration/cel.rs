@@ -68,7 +68,7 @@ static TYPES: LazyLock<Arc<ObjectTypes>> = LazyLock::new(|| Arc::new(request_typ
 
 impl Declarations {
     /// What expressions with these declarations are compiled in.
-    pub fn environment(&self) -> Environment {
+    pub fn environment(&self) -> Environment<'static> {
         let mut environment = Environment::new()
             .types(TYPES.clone())
             .variable("object", Type::Dyn)

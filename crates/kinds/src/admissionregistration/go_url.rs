@@ -28,6 +28,11 @@ pub fn parse(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
+/// A URL as it stands in a request: a `#` is a letter like others.
+pub fn parse_request(text: &str) -> Result<Url, String> {
+    parse_parts(text).map_err(|error| format!("parse {}: {error}", quote(text)))
+}
+
 /// Whether Go takes the text for the URI of a request: absolute, or a path from the root.
 pub fn is_request_uri(text: &str) -> bool {
     if text == "*" {
@@ -42,7 +47,8 @@ pub fn is_request_uri(text: &str) -> bool {
         Some(authority) => {
             let end = authority.find('/').unwrap_or(authority.len());
             let (authority, path) = authority.split_at(end);
-            parse_authority(authority, &mut Url::default()).is_ok() && unescape(path, Mode::Path).is_ok()
+            let mut url = Url { scheme: scheme.to_ascii_lowercase(), ..Url::default() };
+            parse_authority(authority, &mut url).is_ok() && unescape(path, Mode::Path).is_ok()
         }
         None if rest.starts_with('/') => unescape(rest, Mode::Path).is_ok(),
         None => !scheme.is_empty(),
@@ -97,7 +103,7 @@ fn parse_authority(authority: &str, url: &mut Url) -> Result<(), String> {
         Some((user, host)) => (Some(user), host),
         None => (None, authority),
     };
-    url.host = parse_host(host)?;
+    url.host = parse_host(&url.scheme, host)?;
     let Some(user) = user else { return Ok(()) };
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte);
     if !user.bytes().all(fits) {
@@ -117,23 +123,40 @@ fn parse_authority(authority: &str, url: &mut Url) -> Result<(), String> {
     Ok(())
 }
 
-fn parse_host(host: &str) -> Result<String, String> {
+fn parse_host(scheme: &str, host: &str) -> Result<String, String> {
     let bad_port = |port: &str| Err(format!("invalid port {} after host", quote(port)));
     let fits = |port: &str| {
         port.is_empty() || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    match (host.rfind('['), host.rfind(':')) {
+    // Only other schemes may have more colons in the host.
+    let colon = if matches!(scheme, "http" | "https") { host.find(':') } else { host.rfind(':') };
+    match (host.rfind('['), colon) {
         (Some(0), _) => {
             let Some(end) = host.rfind(']') else { return Err("missing ']' in host".to_owned()) };
             if !fits(&host[end + 1..]) {
                 return bad_port(&host[end + 1..]);
             }
+            check_literal(&host[1..end])?;
         }
         (Some(_), _) => return Err("invalid IP-literal".to_owned()),
         (None, Some(colon)) if !fits(&host[colon..]) => return bad_port(&host[colon..]),
         _ => {}
     }
     unescape(host, Mode::Host)
+}
+
+/// What stands in brackets is an IPv6 address, perhaps with a zone.
+fn check_literal(host: &str) -> Result<(), String> {
+    let (address, zone) = match host.find("%25") {
+        Some(at) => (&host[..at], Some(&host[at + 3..])),
+        None => (host, None),
+    };
+    let address = unescape(address, Mode::Host)?;
+    match address.parse() {
+        Ok(std::net::IpAddr::V6(_)) if zone.is_none_or(|zone| !zone.is_empty()) => Ok(()),
+        Ok(std::net::IpAddr::V4(_)) => Err("invalid IP-literal".to_owned()),
+        _ => Err(format!("invalid host: ParseAddr({}): unable to parse IP", quote(&address))),
+    }
 }
 
 /// The text without its `%` escapes.
@@ -213,6 +236,8 @@ mod tests {
             ("https://a b/", "parse \"https://a b/\": invalid character \" \" in host name"),
             ("https://a:x/", "parse \"https://a:x/\": invalid port \":x\" after host"),
             ("https://a/%zz", "parse \"https://a/%zz\": invalid URL escape \"%zz\""),
+            ("https://a:b:1/", "parse \"https://a:b:1/\": invalid port \":b:1\" after host"),
+            ("https://[1.2.3.4]/", "parse \"https://[1.2.3.4]/\": invalid IP-literal"),
             ("https://a\n", "parse \"https://a\\n\": net/url: invalid control character in URL"),
         ] {
             assert_eq!(parse(text), Err(error.to_owned()), "{text}");

@@ -2,7 +2,7 @@
 
 mod binding;
 mod cel;
-mod client_config;
+pub(crate) mod client_config;
 mod expressions;
 pub(crate) mod go_url;
 mod json_path;

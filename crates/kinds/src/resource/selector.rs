@@ -19,7 +19,7 @@ const ATTRIBUTE_MAX_BYTES: u64 = 64;
 const ENTRIES_MAX: u64 = 32;
 const DEVICE: &str = "kubernetes.DRADevice";
 
-static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(environment);
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(environment);
 
 pub(super) fn validate_all(path: Path<'_>, selectors: &[Value], errors: &mut Errors) {
     slice(path, selectors, SELECTORS_MAX, errors, |path, selector, errors| {
@@ -75,7 +75,7 @@ impl Sizes for DeviceSizes {
 }
 
 /// What selectors may speak of: the device with its driver, its attributes and its capacity by domain and name.
-fn environment() -> Environment {
+fn environment() -> Environment<'static> {
     let by_domain_and_name = |of: Type| Type::map(Type::String, Type::map(Type::String, of));
     let fields = [
         ("driver", Type::String),

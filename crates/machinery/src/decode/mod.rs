@@ -196,10 +196,10 @@ impl Decoder {
             (Shape::Bool, Value::Bool(flag)) => Ok(Value::Bool(flag)),
             (Shape::Int64, Value::Int(number)) => Ok(Value::Int(number)),
             (Shape::Int32, Value::Int(number)) if i32::try_from(number).is_ok() => Ok(Value::Int(number)),
-            (Shape::Double, Value::Int(number)) => Ok(Value::Float(number as f64)),
-            (Shape::Double, Value::Float(number)) => Ok(Value::Float(number)),
+            (Shape::Double, Value::Int(number)) => Ok(json::number(number as f64)),
+            (Shape::Double, Value::Float(number)) => Ok(json::number(number)),
             (Shape::Double, Value::Written(text)) => match text.parse() {
-                Ok(number) if f64::is_finite(number) => Ok(Value::Float(number)),
+                Ok(number) if f64::is_finite(number) => Ok(json::number(number)),
                 _ => self.mismatch(&format!("number {text}"), go_type, place),
             },
             (Shape::Struct(kind), raw) => self.structure(raw, kind.get(), go_type, place),

@@ -6,6 +6,7 @@ use super::place::Place;
 use super::{Complaints, DecodeError, Decoder, Style, base64, convert, describe};
 use crate::json;
 use crate::quantity::Quantity;
+use crate::schema::structural::sort;
 use crate::schema::{Shape, TypeRef};
 use crate::time;
 use crate::value::{Text, Value};
@@ -42,6 +43,12 @@ impl Decoder {
                 Value::Array(_) => self.nested(raw, Nested::Strings, place),
                 _ => Ok(Value::Null),
             },
+            // Upstream keeps it as a value and not as text: the order of its keys is lost.
+            Shape::Json => {
+                let mut value = free(raw);
+                sort(&mut value);
+                Ok(value)
+            }
             _ => Ok(free(raw)),
         }
     }

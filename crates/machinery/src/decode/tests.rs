@@ -206,13 +206,25 @@ fn json_schemas_are_read_by_their_own_rules() {
     assert!(value.strict.is_empty());
     assert_eq!(
         to_string(&value.value),
-        r#"{"default":{"b":1,"a":1.5},"maximum":3,"items":{"type":"string"},"additionalProperties":true,"dependencies":{"a":["x"],"b":{}}}"#
+        r#"{"default":{"a":1.5,"b":1},"maximum":3,"items":{"type":"string"},"additionalProperties":true,"dependencies":{"a":["x"],"b":{}}}"#
     );
     assert_eq!(read(r#"{"additionalProperties":3}"#).unwrap_err().to_string(), "boolean or JSON schema expected");
     assert_eq!(
         read(r#"{"properties":{"a":{"items":{"externalDocs":{"url":1}}}}}"#).unwrap_err().to_string(),
         "json: cannot unmarshal number into Go struct field JSONSchemaProps.properties.items.externalDocs.url of type string"
     );
+}
+
+#[test]
+fn numbers_are_what_their_text_reads_as() {
+    let kind = TypeRef::find("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps").unwrap().get();
+    // What is stored is read as JSON alone: an update compares the two.
+    for text in ["0", "1.0", "1.5", "-3", "1e3", "9007199254740993", "123456789012345678901", "1e400"] {
+        let text = format!(r#"{{"maximum":{text}}}"#);
+        let Ok(decoded) = decode(parse_exact(text.as_bytes()).unwrap(), kind) else { continue };
+        assert_eq!(parse(to_string(&decoded.value).as_bytes()).unwrap(), decoded.value, "{text}");
+        assert_eq!(direct(text.as_bytes(), kind).unwrap().value, decoded.value, "{text}");
+    }
 }
 
 #[test]

@@ -8,4 +8,4 @@ mod write;
 
 pub(crate) use parse::Parser;
 pub use parse::{DEPTH_MAX, SyntaxError, parse, parse_exact};
-pub use write::{to_string, write, write_escaped, write_float, write_indented, write_pretty, write_string};
+pub use write::{number, to_string, write, write_escaped, write_float, write_indented, write_pretty, write_string};

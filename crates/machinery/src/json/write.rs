@@ -9,6 +9,12 @@ pub fn to_string(value: &Value) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
+/// A float as it comes back from its JSON text: whole ones are integers.
+pub fn number(number: f64) -> Value {
+    let text = to_string(&Value::Float(number));
+    text.parse().map_or(Value::Float(number), Value::Int)
+}
+
 /// Appends the value as compact JSON.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
     match value {

@@ -6,6 +6,8 @@ use super::types::type_of;
 use super::wire::{Reader, WireType};
 use super::{DEPTH_MAX, Error};
 use crate::decode::base64;
+use crate::json;
+use crate::schema::structural::sort;
 use crate::schema::{Field, Shape, Type};
 use crate::time;
 use crate::value::{Map, Text, Value};
@@ -195,7 +197,7 @@ impl Decoder {
             // Go keeps the low half of a number that is too large.
             Shape::Int32 => Value::from(reader.number(wire_type, name)? as i32),
             Shape::Int64 => Value::Int(reader.number(wire_type, name)?),
-            Shape::Double => Value::Float(reader.double(wire_type, name)?),
+            Shape::Double => json::number(reader.double(wire_type, name)?),
             Shape::Bytes => Value::from(base64::encode(reader.bytes(wire_type, name)?)),
             Shape::Time | Shape::MicroTime => {
                 timestamp(reader.bytes(wire_type, name)?, *shape == Shape::MicroTime, name)?
@@ -204,7 +206,13 @@ impl Decoder {
             Shape::Quantity => quantity(reader.bytes(wire_type, name)?, name)?,
             Shape::IntOrString => int_or_string(reader.bytes(wire_type, name)?, name)?,
             Shape::FieldsV1 | Shape::Json => match raw_field(reader.bytes(wire_type, name)?, shape)? {
-                Some(text) => decode_json(text, name)?,
+                Some(text) => {
+                    let mut value = decode_json(text, name)?;
+                    if *shape == Shape::Json {
+                        sort(&mut value);
+                    }
+                    value
+                }
                 None => Value::Null,
             },
             Shape::RawExtension => match raw_field(reader.bytes(wire_type, name)?, shape)? {

@@ -68,7 +68,7 @@ impl Random {
             Shape::Bool => Value::Bool(self.below(2) == 0),
             Shape::Int32 => Value::Int([0, 1, -1, i64::from(i32::MAX), i64::from(i32::MIN)][self.below(5) as usize]),
             Shape::Int64 => Value::Int([0, 1, -1, i64::MAX, i64::MIN][self.below(5) as usize]),
-            Shape::Double => Value::Float([0.0, 1.5, -3.25][self.below(3) as usize]),
+            Shape::Double => json::number([0.0, 1.5, -3.25][self.below(3) as usize]),
             Shape::Bytes => Value::from(["AA==", "aGVsbG8=", "/////w=="][self.below(3) as usize]),
             Shape::Time => Value::from(["1970-01-01T00:00:00Z", "2024-02-29T12:00:01Z"][self.below(2) as usize]),
             Shape::MicroTime => Value::from("2024-02-29T12:00:01.000123Z"),

@@ -94,13 +94,7 @@ fn float(text: &str) -> Option<(Tag, Value)> {
         return None;
     }
     let number: f64 = text.parse().ok()?;
-    number.is_finite().then(|| (Tag::Float, as_json_number(number)))
-}
-
-/// A float as it comes back from JSON text: whole ones as integers.
-fn as_json_number(number: f64) -> Value {
-    let text = json::to_string(&Value::Float(number));
-    text.parse().map_or(Value::Float(number), Value::Int)
+    number.is_finite().then(|| (Tag::Float, json::number(number)))
 }
 
 /// Whether Go's library takes the text for a point in time: `2001-2-3`, alone or with a time behind.

@@ -88,7 +88,8 @@ fn table() -> &'static Table {
         Table::parse(concat!(
             include_str!("go_types.txt"),
             include_str!("../../storage/go_types.txt"),
-            include_str!("../../resource/go_types.txt")
+            include_str!("../../resource/go_types.txt"),
+            include_str!("../../apiextensions/custom_resource_definition/go_types.txt")
         ))
     })
 }

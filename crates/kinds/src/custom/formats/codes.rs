@@ -71,16 +71,13 @@ fn without_blanks(text: &str) -> Vec<u8> {
 /// The digits in the text, whatever is between them: of a known issuer, and with a right check digit.
 pub(super) fn is_credit_card(text: &str) -> bool {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).map(|digit| digit - b'0').collect();
-    let issued = match (digits.as_slice(), digits.len()) {
-        ([4, ..], 13 | 16) => true,
-        ([5, 1..=5, ..], 16) => true,
-        ([6, 0, 1, 1, ..] | [6, 5, ..], 16) => true,
-        ([3, 4 | 7, ..], 15) => true,
-        ([3, 0, 0..=5, ..] | [3, 6 | 8, ..], 14) => true,
-        ([2, 1, 3, 1, ..] | [1, 8, 0, 0, ..], 15) => true,
-        ([3, 5, ..], 16) => true,
-        _ => false,
-    };
+    let issued = matches!(
+        (digits.as_slice(), digits.len()),
+        ([4, ..], 13 | 16)
+            | ([5, 1..=5, ..] | [6, 0, 1, 1, ..] | [6, 5, ..] | [3, 5, ..], 16)
+            | ([3, 4 | 7, ..] | [2, 1, 3, 1, ..] | [1, 8, 0, 0, ..], 15)
+            | ([3, 0, 0..=5, ..] | [3, 6 | 8, ..], 14)
+    );
     let weigh = |(place, digit): (usize, &u8)| match (place % 2, u32::from(*digit) * 2) {
         (0, doubled) => doubled / 2,
         (_, doubled @ 10..) => doubled - 9,

@@ -4,6 +4,9 @@ use rkube_machinery::field::{BadValue, ErrorType, Errors, Path};
 
 use super::trail::Trail;
 
+/// A walk ends where it has found so much: each failure is compared with all before it, and nobody reads more.
+pub(super) const FAILURES_MAX: usize = 1_000;
+
 /// Something wrong. Two with the same message count as one.
 pub(super) struct Failure {
     message: String,
@@ -88,7 +91,8 @@ pub(super) struct Outcome {
 impl Outcome {
     pub(super) fn add(&mut self, failure: Failure) {
         self.failed = true;
-        if self.failures.iter().all(|known| known.message != failure.message) {
+        let room = self.failures.len() < FAILURES_MAX;
+        if room && self.failures.iter().all(|known| known.message != failure.message) {
             self.failures.push(failure);
         }
     }

@@ -3,6 +3,8 @@
 //! A walk over value and schema, twice at most: the first only says whether all is right, stops where something is
 //! not and allocates nothing. Only for a wrong object the second collects what is wrong, and there an object's old
 //! form counts: what did not change and was wrong before may stay (ratcheting).
+//!
+//! Objects come sorted at every level, as custom resources are held: fields of large maps are found by halving.
 
 mod failure;
 mod node;
@@ -15,8 +17,11 @@ use std::sync::Arc;
 
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
+use rkube_machinery::schema::ListType;
 use rkube_machinery::schema::structural::Structural;
 
+use super::embedded::validate_embedded;
+use super::lists::validate_lists;
 use super::patterns::Patterns;
 use node::Node;
 use trail::Trail;
@@ -26,12 +31,17 @@ use walk::Walk;
 pub struct Validator {
     schema: Arc<Structural>,
     patterns: Patterns,
+    has_embedded: bool,
+    has_unique_lists: bool,
 }
 
 impl Validator {
     pub fn new(schema: Arc<Structural>) -> Self {
         let patterns = Patterns::of(&schema);
-        Validator { schema, patterns }
+        let has_embedded = any(&schema, &|schema| schema.extensions.embedded_resource);
+        let has_unique_lists =
+            any(&schema, &|schema| matches!(schema.extensions.list_type, Some(ListType::Set | ListType::Map)));
+        Validator { schema, patterns, has_embedded, has_unique_lists }
     }
 
     pub fn schema(&self) -> &Arc<Structural> {
@@ -49,6 +59,30 @@ impl Validator {
         if let (Some(schema), Some(status)) = (self.schema.property("status"), status) {
             let old = old.and_then(|old| old.as_map().get("status"));
             self.validate_against(schema, status, old, Path::new("status"), errors);
+        }
+    }
+
+    /// What is wrong with embedded objects, where the schema has any.
+    pub fn validate_embedded(&self, object: &Value, errors: &mut Errors) {
+        if self.has_embedded {
+            validate_embedded(&self.schema, object, errors);
+        }
+    }
+
+    /// Items that are there more than once, where the schema has lists that may not repeat any. What was wrong before,
+    /// anywhere in the object, may stay.
+    pub fn validate_lists(&self, object: &Value, old: Option<&Value>, errors: &mut Errors) {
+        if !self.has_unique_lists {
+            return;
+        }
+        let mut found = Errors::new();
+        validate_lists(&self.schema, object, &mut found);
+        let mut before = Errors::new();
+        if let Some(old) = old.filter(|_| !found.is_empty()) {
+            validate_lists(&self.schema, old, &mut before);
+        }
+        if before.is_empty() {
+            errors.extend(found);
         }
     }
 
@@ -71,4 +105,11 @@ impl Validator {
             failure.report(path, errors);
         }
     }
+}
+
+/// Whether this holds for a schema, or for one below it.
+fn any(schema: &Structural, holds: &dyn Fn(&Structural) -> bool) -> bool {
+    let below = schema.items.as_deref().into_iter().chain(schema.map_values());
+    let mut all = schema.properties.iter().map(|(_, property)| property).chain(below);
+    holds(schema) || all.any(|below| any(below, holds))
 }

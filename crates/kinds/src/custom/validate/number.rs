@@ -11,6 +11,8 @@ use super::trail::Trail;
 /// The largest whole number that JSON numbers are exact for.
 const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
 const EPSILON: f64 = 1e-9;
+/// The first float beyond the largest integer.
+const INT_END: f64 = 9_223_372_036_854_775_808.0;
 
 #[derive(Clone, Copy)]
 pub(super) enum Number {
@@ -49,6 +51,12 @@ pub(super) fn is_whole(number: f64) -> bool {
     }
     let whole = number.trunc();
     number == whole || whole > 0.0 && (number - whole) / (number + whole) < EPSILON
+}
+
+/// The number without its fraction. What no integer holds becomes the smallest one, as on the machines that Kubernetes
+/// is built for.
+pub(super) fn to_int(number: f64) -> i64 {
+    if (i64::MIN as f64..INT_END).contains(&number) { number as i64 } else { i64::MIN }
 }
 
 /// Calls `fail` with everything that is wrong with the number.
@@ -97,8 +105,7 @@ impl<'a> Kind<'a> {
                 number == number.trunc() && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number)
             }
             ("integer", _, Number::Float(number)) => {
-                // The first float beyond the largest integer.
-                number == number.trunc() && (i64::MIN as f64..9_223_372_036_854_775_808.0).contains(&number)
+                number == number.trunc() && (i64::MIN as f64..INT_END).contains(&number)
             }
             ("number", "float", number) => (number.as_float() as f32).is_finite(),
             _ => true,
@@ -123,7 +130,7 @@ fn check_factor(
 ) {
     let (factor, fits) = match number {
         Number::Int(number) if native => {
-            let factor = factor as i64;
+            let factor = to_int(factor);
             (Number::Int(factor), factor > 0 && number % factor == 0)
         }
         number => {
@@ -165,7 +172,7 @@ impl Bound {
     fn check(&self, number: Number, native: bool, trail: &Trail<'_>, fail: &mut dyn FnMut(&dyn Fn() -> Failure)) {
         let (order, limit, shown) = match number {
             Number::Int(number) if native => {
-                let limit = self.limit as i64;
+                let limit = to_int(self.limit);
                 (Some(number.cmp(&limit)), Number::Int(limit), Number::Int(number))
             }
             number => {

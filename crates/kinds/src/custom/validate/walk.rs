@@ -4,7 +4,7 @@ use rkube_machinery::field::quote;
 use rkube_machinery::schema::structural::{JsonType, NestedValidation, ValueValidation};
 use rkube_machinery::{Map, Text, Value, json};
 
-use super::failure::{Failure, Outcome, What};
+use super::failure::{FAILURES_MAX, Failure, Outcome, What};
 use super::node::{Node, Others};
 use super::number::{self, Number};
 use super::old::{OldItems, is_same};
@@ -85,7 +85,7 @@ impl Walk<'_> {
     }
 
     fn is_done(&self, outcome: &Outcome) -> bool {
-        self.quiet && outcome.failed
+        self.quiet && outcome.failed || outcome.failures.len() >= FAILURES_MAX
     }
 
     fn fail(&self, outcome: &mut Outcome, failure: impl FnOnce() -> Failure) {
@@ -317,6 +317,9 @@ impl Walk<'_> {
             Others::Anything => {}
             Others::Nothing => {
                 for name in map.keys().filter(|name| !properties.contains(name)) {
+                    if self.is_done(outcome) {
+                        return;
+                    }
                     let message = || format!("{}.{name} in body is a forbidden property", trail.text());
                     let what = || What::Invalid(name.as_str().into());
                     self.fail(outcome, || Failure::with_message(trail, what(), message()));
@@ -368,7 +371,7 @@ fn is_allowed(allowed: &Value, value: &Value) -> bool {
     match (allowed, value) {
         (Value::Null, _) | (_, Value::Null) => false,
         (Value::Float(allowed), Value::Int(number)) => *allowed == *number as f64,
-        (Value::Int(allowed), Value::Float(number)) => *allowed == *number as i64,
+        (Value::Int(allowed), Value::Float(number)) => *allowed == number::to_int(*number),
         (Value::String(allowed), Value::Int(number)) => {
             let letter = u32::try_from(*number).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER);
             **allowed == *letter.encode_utf8(&mut [0; 4])

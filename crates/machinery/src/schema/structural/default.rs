@@ -3,7 +3,7 @@
 use super::object_meta::Invalid;
 use super::prune::{Task, Walk};
 use super::trail::Trail;
-use super::{AdditionalProperties, Structural};
+use super::{AdditionalProperties, Cursor, Structural};
 use crate::value::{Map, Text, Value};
 
 impl Structural {
@@ -32,8 +32,13 @@ impl Structural {
             }
         }
         let of_values = self.map_values();
+        let mut properties = Cursor::new(self);
         for (name, value) in map.iter_mut() {
-            if let Some(schema) = self.property(name) {
+            // Nothing has a default inside of a scalar, and few maps have entries that are null.
+            if !matches!(value, Value::Object(_) | Value::Array(_) | Value::Null) {
+                continue;
+            }
+            if let Some(schema) = properties.find(name) {
                 schema.set_defaults(value);
             } else if let Some(schema) = of_values {
                 schema.default_null(value);

@@ -22,6 +22,7 @@ pub use read::ReadError;
 pub use sort::{repeated_keys, sort};
 pub use view::StructuralView;
 
+use crate::letters;
 use crate::schema::ListType;
 use crate::value::{Text, Value};
 
@@ -142,7 +143,7 @@ pub struct Rule {
 impl Structural {
     /// The schema of the property of this name.
     pub fn property(&self, name: &str) -> Option<&Structural> {
-        let found = self.properties.binary_search_by(|(candidate, _)| candidate.as_str().cmp(name));
+        let found = self.properties.binary_search_by(|(candidate, _)| letters::order(candidate, name));
         found.ok().map(|index| &self.properties[index].1)
     }
 
@@ -152,6 +153,29 @@ impl Structural {
             AdditionalProperties::Schema(schema) => Some(schema),
             _ => None,
         }
+    }
+}
+
+/// Finds the properties of one object's fields. Both are sorted, so that the next field is mostly the next property.
+struct Cursor<'a> {
+    schema: &'a Structural,
+    next: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(schema: &'a Structural) -> Self {
+        Cursor { schema, next: 0 }
+    }
+
+    fn find(&mut self, name: &str) -> Option<&'a Structural> {
+        let properties = &self.schema.properties;
+        if let Some((_, property)) = properties.get(self.next).filter(|next| letters::same(&next.0, name)) {
+            self.next += 1;
+            return Some(property);
+        }
+        let index = properties.binary_search_by(|(candidate, _)| letters::order(candidate, name)).ok()?;
+        self.next = index + 1;
+        Some(&properties[index].1)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::object_meta::{self, Invalid};
 use super::trail::Trail;
-use super::{AdditionalProperties, Structural};
+use super::{AdditionalProperties, Cursor, Structural};
 use crate::field::{self, Errors, Path};
 use crate::value::{Map, Value};
 
@@ -45,12 +45,16 @@ impl Structural {
     }
 
     /// The schema of this field: none where the field is unknown, none in it where any value may stand there.
-    pub(super) fn below(&self, name: &str) -> Option<Option<&Structural>> {
-        match (self.property(name), &self.additional_properties) {
-            (Some(schema), _) => Some(Some(schema)),
-            (None, AdditionalProperties::Schema(schema)) => Some(Some(schema)),
-            (None, AdditionalProperties::Allowed(_)) => Some(None),
-            (None, AdditionalProperties::Absent) => None,
+    fn below(&self, name: &str) -> Option<Option<&Structural>> {
+        self.property(name).map(Some).or_else(|| self.below_others())
+    }
+
+    /// The same for fields that are no properties.
+    fn below_others(&self) -> Option<Option<&Structural>> {
+        match &self.additional_properties {
+            AdditionalProperties::Schema(schema) => Some(Some(schema)),
+            AdditionalProperties::Allowed(_) => Some(None),
+            AdditionalProperties::Absent => None,
         }
     }
 
@@ -127,13 +131,15 @@ impl Walk {
         trail: &Trail<'_>,
     ) -> Result<(), field::Error> {
         let embedded = schema.extensions.embedded_resource;
+        let mut properties = Cursor::new(schema);
         let mut outcome = Ok(());
         map.retain(|name, value| {
             if outcome.is_err() {
                 return true;
             }
             let is_meta = (is_root || embedded) && META_FIELDS.contains(&name);
-            let below = schema.below(name);
+            let property = properties.find(name);
+            let below = property.map(Some).or_else(|| schema.below_others());
             if below.is_none() && self.task.prunes && !keep && !is_meta {
                 if !trail.is_root() || !META_FIELDS.contains(&name) {
                     self.pruned.push(trail.property(name).dotted());
@@ -156,7 +162,7 @@ impl Walk {
             }
             if below.is_some() {
                 let keep = below_schema.is_some_and(|schema| schema.extensions.preserve_unknown_fields);
-                let below = if schema.property(name).is_some() { trail.property(name) } else { trail.entry(name) };
+                let below = if property.is_some() { trail.property(name) } else { trail.entry(name) };
                 outcome = self.node(value, below_schema, false, keep, &below);
             }
             true

@@ -1,5 +1,6 @@
 //! The order in which custom resources are written: keys sorted at every level, nulls and empties kept.
 
+use crate::decode::STRICT_ERRORS_MAX;
 use crate::value::{Map, Value};
 
 /// Sorts the keys at every level. Of a repeated key the last value stays.
@@ -17,7 +18,7 @@ pub fn sort(value: &mut Value) {
 }
 
 /// The paths of keys that are there more than once, in the order of the document, each once: [`sort`] drops all but
-/// the last value of each.
+/// the last value of each. No more than [`STRICT_ERRORS_MAX`] are named.
 pub fn repeated_keys(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     look(value, &mut String::new(), &mut found);
@@ -28,13 +29,17 @@ fn look(value: &Value, path: &mut String, found: &mut Vec<String>) {
     let length = path.len();
     match value {
         Value::Object(map) => {
+            let sorted = map.is_sorted();
             let mut seen = std::collections::HashSet::new();
             for (name, value) in map.iter() {
+                if found.len() >= STRICT_ERRORS_MAX {
+                    return;
+                }
                 if length > 0 {
                     path.push('.');
                 }
                 path.push_str(name);
-                if !map.is_sorted() && !seen.insert(name) && !found.contains(path) {
+                if !sorted && !seen.insert(name) && !found.contains(path) {
                     found.push(path.clone());
                 }
                 look(value, path, found);
