@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod admissionregistration;
+mod apiextensions;
 mod apiregistration;
 mod apiserverinternal;
 mod apps;
@@ -41,6 +42,7 @@ use std::sync::{Arc, LazyLock};
 
 pub use strategy::Strategy;
 
+pub use self::apiextensions::custom_resource_definition;
 pub use self::core::{pod_spec, service};
 
 /// A row for every built-in kind that is served.
@@ -72,6 +74,7 @@ static TABLE: &[&Row] = &[
     &admissionregistration::validating_admission_policy::KIND,
     &admissionregistration::validating_admission_policy_binding::KIND,
     &admissionregistration::validating_webhook_configuration::KIND,
+    &apiextensions::custom_resource_definition::KIND,
     &apiregistration::api_service::KIND,
     &apps::controller_revision::KIND,
     &apps::daemon_set::KIND,

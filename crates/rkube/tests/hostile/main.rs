@@ -7,6 +7,7 @@ mod client;
 mod connections;
 mod crash;
 mod crowd;
+mod definitions;
 mod directory;
 mod doubling;
 mod ending;

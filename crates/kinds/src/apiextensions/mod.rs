@@ -1,0 +1,3 @@
+//! The kinds of `apiextensions.k8s.io`: definitions of other kinds.
+
+pub mod custom_resource_definition;
