@@ -15,13 +15,12 @@ pub struct Served {
     /// As messages name it.
     pub group_resource: GroupResource,
     pub api_version: String,
-    pub list_kind: String,
 }
 
 impl Served {
     pub(crate) fn new(kind: Arc<Kind>, cache: Option<Arc<Resource>>) -> Served {
         let (group_resource, api_version) = (kind.group_resource(), kind.api_version());
-        Served { cache, group_resource, api_version, list_kind: format!("{}List", kind.kind), kind }
+        Served { kind, cache, group_resource, api_version }
     }
 
     /// The object in this version, with its resource version (none if the entry has revision 0).

@@ -270,7 +270,7 @@ impl Form {
                 "metadata": metadata,
             },
             Transform::None => object! {
-                "kind": self.served.list_kind.as_str(),
+                "kind": self.served.kind.list_kind.as_str(),
                 "apiVersion": self.served.api_version.as_str(),
                 "metadata": metadata,
             },

@@ -5,6 +5,7 @@
 
 mod embedded;
 pub mod formats;
+mod kind;
 mod lists;
 mod patterns;
 mod repeats;
@@ -12,6 +13,7 @@ pub mod rules;
 mod validate;
 
 pub use embedded::validate_embedded;
+pub use kind::{Definition, DefinitionError};
 pub use lists::validate_lists;
 pub use validate::Validator;
 
