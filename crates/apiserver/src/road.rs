@@ -23,6 +23,15 @@ use crate::server::ApiServer;
 use crate::{apart, authn, authz, discovery, health, serve, version, warnings};
 use rkube_catalog::{Served, Snapshot};
 
+/// What a request asks, by whom, and of what.
+struct Asked<'a> {
+    parts: &'a Parts,
+    catalog: &'a Snapshot,
+    info: &'a RequestInfo,
+    /// The user of the connection.
+    connection: Option<&'a UserRef>,
+}
+
 impl ApiServer {
     /// Answers a request. `connection`: the user of the connection's certificate, or the component's in-process identity.
     pub async fn handle<B>(&self, request: Request<B>, connection: Option<&UserRef>) -> Answer
@@ -40,7 +49,8 @@ impl ApiServer {
         let in_flight = self.metrics.in_flight(mutating);
         let mut body = std::pin::pin!(body);
         let mut slot = None;
-        let answering = self.answer(&parts, body.as_mut(), &catalog, &info, options, connection, &mut slot);
+        let asked = Asked { parts: &parts, catalog: &catalog, info: &info, connection };
+        let answering = self.answer(&asked, body.as_mut(), options, &mut slot);
         let answer = AssertUnwindSafe(answering).catch_unwind().await.unwrap_or_else(|_| {
             tracing::error!(path = info.path, verb = %info.verb, "a request made the server panic");
             let message = "This request caused apiserver to panic. Look in the logs for details.";
@@ -84,18 +94,16 @@ impl ApiServer {
 
     async fn answer<B>(
         &self,
-        parts: &Parts,
+        asked: &Asked<'_>,
         body: B,
-        catalog: &Snapshot,
-        info: &RequestInfo,
         options: Options,
-        connection: Option<&UserRef>,
         slot: &mut Option<Slot>,
     ) -> Result<Answer, Status>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let Asked { parts, catalog, info, connection } = *asked;
         if RequestInfo::is_malformed(parts.uri.path()) {
             return Ok(health::text(StatusCode::BAD_REQUEST, "400 Bad Request".to_owned()));
         }
