@@ -404,6 +404,13 @@ impl Map {
         self.sorted || self.entries.is_sorted_by(|left, right| left.0 < right.0)
     }
 
+    /// Sorts the entries by key, and remembers that: thousands of operations of a patch ask for it.
+    pub(crate) fn sort(&mut self) {
+        if !self.sorted {
+            *self = Map::sorted(std::mem::take(&mut self.entries));
+        }
+    }
+
     /// The entry at this place.
     pub(crate) fn at(&self, place: usize) -> (&Text, &Value) {
         let (key, value) = &self.entries[place];

@@ -54,9 +54,7 @@ fn sort_on_way<'a>(mut at: &mut Value, steps: impl Iterator<Item = &'a str>) {
     for step in steps {
         at = match at {
             Value::Object(map) => {
-                if !map.keys().is_sorted() {
-                    *map = Map::sorted(std::mem::take(map).into_entries());
-                }
+                map.sort();
                 match map.get_mut(&step.replace("~1", "/").replace("~0", "~")) {
                     Some(next) => next,
                     None => return,

@@ -85,6 +85,14 @@ fn many_small_parts_in_a_patch() {
     assert_eq!(patched.status, 200);
     assert!(patched.json()["metadata"]["managedFields"].as_array().unwrap().len() <= 11);
 
+    // As many operations as a patch may have.
+    let add = |number: usize| json!({"op": "add", "path": format!("/data/k{number}"), "value": "v"});
+    let mut adds = vec![json!({"op": "add", "path": "/data", "value": {}})];
+    adds.extend((1..10_000).map(add));
+    let patched = send(&client, "PATCH", &path, "application/json-patch+json", &json!(adds).to_string());
+    assert_eq!(patched.status, 200, "{:.300}", String::from_utf8_lossy(&patched.body));
+    assert_eq!(patched.json()["data"].as_object().unwrap().len(), 9_999);
+
     // The same field twice, thousands of times, in a place with a long name.
     let twice: String = (0..20_000).map(|number| format!(r#""k{number}":1,"k{number}":1,"#)).collect();
     let patch = format!(r#"{{"{}":{{{twice}"z":1}}}}"#, "n".repeat(1_000_000));
