@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::{env, fs};
 
 #[allow(dead_code)]
-#[path = "src/letters.rs"]
-mod letters;
+#[path = "src/short_text.rs"]
+mod short_text;
 
 struct Field {
     name: String,
@@ -19,7 +19,7 @@ struct Field {
 
 fn main() {
     println!("cargo::rerun-if-changed=schema/types.tsv");
-    println!("cargo::rerun-if-changed=src/letters.rs");
+    println!("cargo::rerun-if-changed=src/short_text.rs");
     let text = fs::read_to_string("schema/types.tsv").expect("the table is part of the crate");
     let mut types: BTreeMap<String, (bool, Vec<Field>)> = BTreeMap::new();
     let mut current = String::new();
@@ -79,7 +79,7 @@ fn places<'a>(names: &[&'a str]) -> (Vec<(&'a str, u16)>, u64) {
         for seed in 0..1000 {
             let mut places = vec![("", 0); size];
             let free = names.iter().enumerate().all(|(position, name)| {
-                let place = &mut places[letters::hash(name, seed) as usize & (size - 1)];
+                let place = &mut places[short_text::hash(name, seed) as usize & (size - 1)];
                 let free = place.0.is_empty();
                 *place = (name, position as u16);
                 free

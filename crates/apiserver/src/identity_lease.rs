@@ -12,7 +12,7 @@ use rkube_machinery::{Status, Value, json, object, time};
 use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
 
 use crate::bootstrap::{ask, failed};
-use crate::registry::{AGENT, Own, uuid};
+use crate::registry::{AGENT, InternalWriter, uuid};
 use crate::server::ApiServer;
 
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);
@@ -157,7 +157,7 @@ impl IdentityLease {
 /// Removes the leases of servers that are gone.
 async fn collect_expired(server: &ApiServer) {
     let Some(leases) = server.catalog.resource(GROUP, "v1", "leases") else { return };
-    let Some(own) = Own::new(server, GROUP, "v1", "leases", NAMESPACE) else { return };
+    let Some(own) = InternalWriter::new(server, GROUP, "v1", "leases", NAMESPACE) else { return };
     let now = server.clock.now_seconds();
     for lease in leases.within(NAMESPACE) {
         if lease.label(COMPONENT_LABEL) == Some(AGENT)

@@ -12,8 +12,8 @@ use rkube_machinery::field::quote;
 use rkube_machinery::{Status, TypeRef, Value, names};
 
 use crate::content::{
-    Accept, Answer, Body, IsStatus, Misfit, Subject, Transform, accept, accept_status, compress, discovery_accept,
-    drain, misfit, raw_answer, raw_status_answer, read_body, status_answer, value_answer,
+    Accept, Answer, Body, IsStatus, Subject, Transform, UnavailableForm, accept, accept_status, compress,
+    discovery_accept, drain, raw_answer, raw_status_answer, read_body, status_answer, unavailable_form, value_answer,
 };
 use crate::limits::{HEAVY_BYTES, RETRY_AFTER_SECONDS, Slot};
 use crate::metrics::Key;
@@ -139,7 +139,7 @@ impl ApiServer {
         let mut accepted = accept(header_text(parts, header::ACCEPT), subject, tables)?;
         accepted.pretty |= wants_pretty(parts, &options);
         let pretty = accepted.pretty;
-        let misfit = find_misfit(&mut accepted, &options, served, info)?;
+        let unavailable = find_unavailable_form(&mut accepted, &options, served, info)?;
         let (body, _room) = if matches!(parts.method, Method::GET | Method::HEAD) {
             (Bytes::new(), None)
         } else {
@@ -173,10 +173,10 @@ impl ApiServer {
             }
         };
         let warnings = std::mem::take(&mut call.warnings);
-        if let (Some(misfit), Ok(done)) = (misfit, &answer)
-            && (misfit.always || done.extensions().get::<IsStatus>().is_none())
+        if let (Some(unavailable), Ok(done)) = (unavailable, &answer)
+            && (unavailable.always || done.extensions().get::<IsStatus>().is_none())
         {
-            answer = Err(misfit.status);
+            answer = Err(unavailable.status);
         }
         if !warnings.is_empty() {
             answer = answer.or_else(|status| Ok(refusal(parts, &status, pretty)));
@@ -278,12 +278,12 @@ fn discovery_root(parts: &Parts, catalog: &Snapshot, core: bool, pretty: bool) -
 }
 
 /// What the answer will lack, or a watch has no use to start for. The request itself then runs as if no form was asked for.
-fn find_misfit(
+fn find_unavailable_form(
     accepted: &mut Accept,
     options: &Options,
     served: &Served,
     info: &RequestInfo,
-) -> Result<Option<Misfit>, Status> {
+) -> Result<Option<UnavailableForm>, Status> {
     if accepted.transform == Transform::None {
         return Ok(None);
     }
@@ -292,11 +292,11 @@ fn find_misfit(
     let is_list =
         is_list || (info.verb == "watch" && matches!(accepted.transform, Transform::PartialObjectMetadataList(_)));
     let what = || go_type(&served.kind, &info.subresource, is_list);
-    match misfit(accepted.transform, &options.include_object, is_list, info.subresource == "log", what) {
-        Some(misfit) if info.verb == "watch" => Err(misfit.status),
-        Some(misfit) => {
+    match unavailable_form(accepted.transform, &options.include_object, is_list, info.subresource == "log", what) {
+        Some(unavailable) if info.verb == "watch" => Err(unavailable.status),
+        Some(unavailable) => {
             accepted.transform = Transform::None;
-            Ok(Some(misfit))
+            Ok(Some(unavailable))
         }
         None => Ok(None),
     }

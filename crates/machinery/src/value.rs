@@ -9,14 +9,14 @@
 //! - Strings and keys are cheap to clone (inline up to 23 bytes, shared above).
 
 mod distinct;
-mod many;
+mod large_map;
 
 use smol_str::SmolStr;
 
 pub use distinct::Distinct;
-pub(crate) use many::Editor;
+pub(crate) use large_map::Editor;
 
-use crate::letters;
+use crate::short_text;
 
 /// A key or a string value.
 pub type Text = SmolStr;
@@ -312,7 +312,7 @@ impl Map {
 
     /// A map whose entries stay in the order in which they are added.
     pub fn in_order(entries: Vec<(Text, Value)>) -> Self {
-        let sorted = entries.windows(2).all(|pair| letters::order(&pair[0].0, &pair[1].0).is_lt());
+        let sorted = entries.windows(2).all(|pair| short_text::order(&pair[0].0, &pair[1].0).is_lt());
         Map::of(entries, sorted)
     }
 
@@ -330,27 +330,27 @@ impl Map {
     }
 
     fn of(entries: Vec<(Text, Value)>, sorted: bool) -> Self {
-        let marks = entries.iter().fold(0, |marks, entry| marks | letters::mark(&entry.0));
+        let marks = entries.iter().fold(0, |marks, entry| marks | short_text::mark(&entry.0));
         Map { entries, sorted, marks }
     }
 
     /// Where the entry of this key is.
     #[inline]
     fn find(&self, key: &str) -> Option<usize> {
-        if self.marks & letters::mark(key) == 0 { None } else { self.search(key) }
+        if self.marks & short_text::mark(key) == 0 { None } else { self.search(key) }
     }
 
     fn search(&self, key: &str) -> Option<usize> {
         if self.sorted && self.entries.len() > LINEAR_MAX {
-            return self.entries.binary_search_by(|entry| letters::order(&entry.0, key)).ok();
+            return self.entries.binary_search_by(|entry| short_text::order(&entry.0, key)).ok();
         }
-        self.entries.iter().position(|entry| letters::same(&entry.0, key))
+        self.entries.iter().position(|entry| short_text::same(&entry.0, key))
     }
 
     /// Where a new entry of this key belongs.
     fn place(&self, key: &str) -> usize {
         match self.sorted {
-            true => self.entries.partition_point(|entry| letters::order(&entry.0, key).is_lt()),
+            true => self.entries.partition_point(|entry| short_text::order(&entry.0, key).is_lt()),
             false => self.entries.len(),
         }
     }
@@ -373,7 +373,7 @@ impl Map {
         let index = self.find(key).unwrap_or_else(|| {
             let index = self.place(key);
             self.entries.insert(index, (text_of(key), Value::Null));
-            self.marks |= letters::mark(key);
+            self.marks |= short_text::mark(key);
             index
         });
         &mut self.entries[index].1

@@ -9,7 +9,7 @@ use rkube_machinery::names::address::{self, Subnet};
 use rkube_machinery::{Value, object};
 
 use super::default_range;
-use crate::registry::Own;
+use crate::registry::InternalWriter;
 use crate::server::ApiServer;
 
 pub const GROUP: &str = "networking.k8s.io";
@@ -126,8 +126,8 @@ pub async fn release(server: &ApiServer, address: IpAddr, owner: &Owner) {
     }
 }
 
-pub fn own(server: &ApiServer) -> Result<Own<'_>, PoolError> {
-    Own::new(server, GROUP, "v1", "ipaddresses", "")
+pub fn own(server: &ApiServer) -> Result<InternalWriter<'_>, PoolError> {
+    InternalWriter::new(server, GROUP, "v1", "ipaddresses", "")
         .ok_or_else(|| PoolError::Failed("the server could not find the requested resource".to_owned()))
 }
 

@@ -9,9 +9,9 @@
 
 mod addresses;
 pub mod default_range;
-mod findings;
 mod ports;
 pub mod repair;
+mod repair_plan;
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;

@@ -10,8 +10,8 @@ use rkube_machinery::names::address::Subnet;
 use rkube_machinery::{Value, object, time};
 
 use super::addresses::{self, GROUP, Owner};
-use super::findings::{self, AddressRepair, RecordRepair, Report};
-use crate::registry::Own;
+use super::repair_plan::{self, AddressRepair, RecordRepair, Report};
+use crate::registry::InternalWriter;
 use crate::server::ApiServer;
 use rkube_catalog::{Entry, Limit, Subscription};
 
@@ -58,7 +58,7 @@ impl Repair {
             Ok(taken) => taken,
             Err(error) => return tracing::warn!(%error, "cannot look at the node ports of services"),
         };
-        let repair = findings::of_ports(services, &taken, pool.range, &mut self.leaks);
+        let repair = repair_plan::of_ports(services, &taken, pool.range, &mut self.leaks);
         for (port, owner) in &repair.take {
             // Whoever else took it in the meantime: the next look tells.
             drop(pool.create(store, *port, owner).await);
@@ -79,7 +79,7 @@ impl Repair {
         let record = value_of(entry);
         let service = service_of(server, &Owner::of_address(&record));
         let now = server.clock.now_seconds();
-        match findings::of_record(&record, service.as_ref(), now) {
+        match repair_plan::of_record(&record, service.as_ref(), now) {
             RecordRepair::Nothing => {}
             RecordRepair::Later(seconds) => drop(self.later.insert((now + seconds, entry.object.name.to_string()))),
             RecordRepair::Remove(report) => {
@@ -178,7 +178,7 @@ async fn repair_service(server: &ApiServer, service: &Value, ranges: &[Subnet]) 
         service_of(server, owner).map(|other| addresses::of_service(&other).any(|one| one == address))
     };
     let owner = Owner::of(service);
-    for repair in findings::of_addresses(service, ranges, record, names) {
+    for repair in repair_plan::of_addresses(service, ranges, record, names) {
         let report = match &repair {
             AddressRepair::Report(report) | AddressRepair::Take(_, report) => Some(report),
             AddressRepair::Retake(_, report) => report.as_ref(),
@@ -214,7 +214,7 @@ async fn tell(server: &ApiServer, about: &Value, controller: &str, action: &str,
     let metadata = about.get("metadata");
     tracing::warn!(namespace = metadata.str("namespace"), name = metadata.str("name"), "{}", report.note);
     let namespace = Some(metadata.str("namespace")).filter(|namespace| !namespace.is_empty()).unwrap_or("default");
-    let Some(own) = Own::new(server, "events.k8s.io", "v1", "events", namespace) else { return };
+    let Some(own) = InternalWriter::new(server, "events.k8s.io", "v1", "events", namespace) else { return };
     let now = server.clock.now_micros();
     let mut regarding = object! { "kind": about.str("kind") };
     for (field, value) in [

@@ -2,20 +2,20 @@
 
 mod body;
 mod input;
-mod misfit;
 mod negotiate;
 mod output;
 mod table;
+mod unavailable_form;
 
 pub use body::Body;
 pub use input::{BODY_MAX, Format, Input, drain, read_body};
-pub use misfit::{Misfit, misfit};
 pub use negotiate::{Accept, Subject, Transform, accept, accept_status, discovery_accept};
 pub use output::{
     Answer, IsStatus, PARTIAL, body_answer, compress, object_answer, raw_answer, raw_status_answer, status_answer,
     unlisted_answer, value_answer,
 };
 pub use table::{one_row, partial_metadata, table_for, table_head, table_row};
+pub use unavailable_form::{UnavailableForm, unavailable_form};
 
 pub const JSON: &str = "application/json";
 pub const YAML: &str = "application/yaml";

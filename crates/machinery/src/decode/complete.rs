@@ -2,8 +2,8 @@
 
 use super::META;
 use super::special::schema_shape;
-use crate::letters::same;
 use crate::schema::{Field, Shape, Type};
+use crate::short_text::same;
 use crate::value::{Map, Text, Value, key};
 
 /// Brings a value of this type, edited since it was decoded, back into canonical form. What is there already stays

@@ -3,7 +3,7 @@
 use super::element::{PathElement, same};
 use super::set::FieldSet;
 use super::view::{Child, Form, List, SchemaView};
-use crate::letters;
+use crate::short_text;
 use crate::value::{Map, Text, Value, text_of};
 
 /// The paths that the newer object added, changed and removed. No path is in two of them.
@@ -136,7 +136,7 @@ impl Walk {
                 set.nodes.reserve_exact(map.len());
                 // Putting the fields in order before anything is made of them moves less than doing so after.
                 let mut fields: Vec<(&Text, &Value)> = map.iter().collect();
-                fields.sort_unstable_by(|left, right| letters::order(left.0, right.0));
+                fields.sort_unstable_by(|left, right| short_text::order(left.0, right.0));
                 for (name, value) in fields {
                     match schema.child(name) {
                         Child::Declared(child) | Child::Entry(child) => {

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::text;
 use crate::field::quote;
 use crate::json;
-use crate::letters;
+use crate::short_text;
 use crate::value::{Map, Text, Value};
 
 #[derive(Clone, Debug)]
@@ -124,7 +124,7 @@ impl PathElement {
 impl Ord for PathElement {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
-            (PathElement::Field(left), PathElement::Field(right)) => letters::order(left, right),
+            (PathElement::Field(left), PathElement::Field(right)) => short_text::order(left, right),
             (PathElement::Key(left), PathElement::Key(right)) => compare_entries(left.iter(), right.iter()),
             (PathElement::Value(left), PathElement::Value(right)) => compare_values(left, right),
             (PathElement::Index(left), PathElement::Index(right)) => left.cmp(right),

@@ -14,9 +14,9 @@ mod compare;
 mod element;
 mod entries;
 mod fields;
-mod fresh;
 mod last_applied;
 mod merge;
+mod new_object;
 mod owners;
 mod scale;
 mod set;
@@ -94,7 +94,7 @@ pub fn track_new<S: SchemaView>(new: &mut Value, schema: S, context: &WriteConte
     if new.get("metadata").has("managedFields") {
         return false;
     }
-    let fields = fresh::write(new, schema, reset, &owners::NEVER_OWNED);
+    let fields = new_object::write(new, schema, reset, &owners::NEVER_OWNED);
     fields.map(|fields| entries::put_only(new, context, fields)).is_some()
 }
 

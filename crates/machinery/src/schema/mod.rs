@@ -12,7 +12,7 @@ pub use of_kind::Schema;
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::letters;
+use crate::short_text;
 use crate::value::{Text, key};
 
 include!(concat!(env!("OUT_DIR"), "/types.rs"));
@@ -153,9 +153,9 @@ impl Type {
 
     /// Where the field of this JSON name stands in [`Type::json_fields`].
     pub fn position(&self, name: &str) -> Option<usize> {
-        let place = letters::hash(name, self.seed) as usize & (self.places.len() - 1);
+        let place = short_text::hash(name, self.seed) as usize & (self.places.len() - 1);
         let (found, position) = self.places[place];
-        (letters::same(found, name) && !name.is_empty()).then_some(position as usize)
+        (short_text::same(found, name) && !name.is_empty()).then_some(position as usize)
     }
 
     /// How many fields the JSON form has, without `apiVersion` and `kind`.

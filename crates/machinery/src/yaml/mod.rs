@@ -4,9 +4,9 @@
 //! Reading gives what the same document gives as JSON: keys are sorted, whole floats are integers, a repeated key
 //! keeps its last value.
 
+mod go_errors;
 mod parse;
 mod resolve;
-mod words;
 mod write;
 
 pub use parse::{Document, Error, parse, parse_document};

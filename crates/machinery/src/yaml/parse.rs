@@ -6,8 +6,8 @@ use std::mem::{Discriminant, discriminant};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 
+use super::go_errors::{self, Context, Fault};
 use super::resolve::{self, Tag};
-use super::words::{self, Context, Fault};
 use crate::decode::base64;
 use crate::json::{DEPTH_MAX, to_string};
 use crate::value::{Map, Text, Value};
@@ -49,7 +49,7 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document, Error> {
     if text.chars().any(is_control) {
         return Err(Error::Content("control characters are not allowed".to_owned()));
     }
-    words::check_directives(text)?;
+    go_errors::check_directives(text)?;
     let mut text = Cow::Borrowed(text);
     for _ in 0..MENDED_MAX.min(1 + MENDED_BYTES_MAX / text.len().max(1)) {
         match read(&text) {
@@ -148,7 +148,7 @@ impl Composer {
             }
             Event::Alias(anchor) => {
                 let Some(node) = self.anchors.get(&anchor) else {
-                    let name = words::alias_at(text, span.start.index());
+                    let name = go_errors::alias_at(text, span.start.index());
                     return Err(Error::Content(format!("anchor '{name}' value contains itself")));
                 };
                 let (count, node) = (node.count, Node { line, is_merge: false, ..node.clone() });
@@ -312,10 +312,10 @@ fn key_text(key: &Node, value: &Value) -> Result<Text, Error> {
         }
         Value::Float(number) => Ok(Text::from(super::write::short_float(*number))),
         Value::Null => {
-            let value = words::go_syntax(value);
+            let value = go_errors::go_syntax(value);
             Err(Error::Key(format!("unsupported map key of type: %!s(<nil>), key: <nil>, value: {value}")))
         }
-        other => Err(Error::Content(format!("invalid map key: {}", words::go_syntax(other)))),
+        other => Err(Error::Content(format!("invalid map key: {}", go_errors::go_syntax(other)))),
     }
 }
 

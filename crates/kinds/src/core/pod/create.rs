@@ -4,7 +4,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Map, Value, object};
 
 use super::super::pod_spec::{self, Options, annotations, security, warnings};
-use super::{quality, validate_annotations_and_spec};
+use super::{qos, validate_annotations_and_spec};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -12,7 +12,7 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 /// A new pod waits; what it says of its own status does not count.
 pub(super) fn prepare(pod: &mut Value) {
     pod_spec::sync_service_account(pod.object_mut("spec"));
-    let class = quality::class(pod).to_owned();
+    let class = qos::class(pod).to_owned();
     pod.set("status", object! { "phase": "Pending", "qosClass": class });
     pod.object_mut("metadata").set("generation", 1);
     pod_spec::drop_disabled(pod.object_mut("spec"), &Value::Null);

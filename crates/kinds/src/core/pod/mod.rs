@@ -6,7 +6,7 @@ mod create;
 mod defaults;
 mod ephemeral;
 mod printer;
-mod quality;
+mod qos;
 mod resize;
 mod status;
 mod update;

@@ -4,7 +4,7 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use super::super::pod_spec::{self, Options, annotations, checks, go_form};
-use super::{carry, carry_metadata, count_generation, quality, validate_annotations_and_spec};
+use super::{carry, carry_metadata, count_generation, qos, validate_annotations_and_spec};
 
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
 
@@ -50,7 +50,7 @@ pub(super) fn validate(pod: &Value, old: &Value, options: &Options, errors: &mut
         return errors.forbidden(Path::ROOT.key(""), "windows pods cannot be resized");
     }
     validate_annotations_and_spec(pod, options, errors);
-    if quality::class(old) != quality::compute(spec) {
+    if qos::class(old) != qos::compute(spec) {
         let class = pod.get("status").str("qosClass");
         errors.invalid(path, class, "Pod QOS Class may not change as a result of resizing");
     }

@@ -22,8 +22,8 @@ pub use read::ReadError;
 pub use sort::{repeated_keys, sort};
 pub use view::StructuralView;
 
-use crate::letters;
 use crate::schema::ListType;
+use crate::short_text;
 use crate::value::{Text, Value};
 
 /// How deep schemas may lie in each other. Upstream has no bound but that of JSON.
@@ -143,7 +143,7 @@ pub struct Rule {
 impl Structural {
     /// The schema of the property of this name.
     pub fn property(&self, name: &str) -> Option<&Structural> {
-        let found = self.properties.binary_search_by(|(candidate, _)| letters::order(candidate, name));
+        let found = self.properties.binary_search_by(|(candidate, _)| short_text::order(candidate, name));
         found.ok().map(|index| &self.properties[index].1)
     }
 
@@ -169,11 +169,11 @@ impl<'a> Cursor<'a> {
 
     fn find(&mut self, name: &str) -> Option<&'a Structural> {
         let properties = &self.schema.properties;
-        if let Some((_, property)) = properties.get(self.next).filter(|next| letters::same(&next.0, name)) {
+        if let Some((_, property)) = properties.get(self.next).filter(|next| short_text::same(&next.0, name)) {
             self.next += 1;
             return Some(property);
         }
-        let index = properties.binary_search_by(|(candidate, _)| letters::order(candidate, name)).ok()?;
+        let index = properties.binary_search_by(|(candidate, _)| short_text::order(candidate, name)).ok()?;
         self.next = index + 1;
         Some(&properties[index].1)
     }

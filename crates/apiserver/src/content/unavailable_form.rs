@@ -6,20 +6,20 @@ use rkube_machinery::field::quote;
 use super::negotiate::Transform;
 
 #[derive(Debug)]
-pub struct Misfit {
+pub struct UnavailableForm {
     pub status: Status,
     /// Also said in place of a `Status`, which is otherwise shown as it is.
     pub always: bool,
 }
 
 /// Why what comes of a request cannot be shown as asked. `what`: what messages call it.
-pub fn misfit(
+pub fn unavailable_form(
     transform: Transform,
     include: &str,
     is_list: bool,
     is_text: bool,
     what: impl Fn() -> String,
-) -> Option<Misfit> {
+) -> Option<UnavailableForm> {
     let status = match transform {
         Transform::Table(_) if !matches!(include, "" | "None" | "Metadata" | "Object") => {
             let status = Status::bad_request(format!(
@@ -27,7 +27,7 @@ pub fn misfit(
                  must be 'Metadata', 'Object', 'None', or empty",
                 quote(include)
             ));
-            return Some(Misfit { status, always: true });
+            return Some(UnavailableForm { status, always: true });
         }
         Transform::PartialObjectMetadata(_) if is_list => {
             let what = what();
@@ -43,7 +43,7 @@ pub fn misfit(
         }
         _ => return None,
     };
-    Some(Misfit { status, always: false })
+    Some(UnavailableForm { status, always: false })
 }
 
 fn unfit(message: String) -> Status {
@@ -79,8 +79,8 @@ mod tests {
                  must be 'Metadata', 'Object', 'None', or empty",
             ),
         ] {
-            let got = misfit(transform, include, is_list, false, || "*a.B".to_owned());
-            assert_eq!(got.map(|misfit| misfit.status.message).unwrap_or_default(), want);
+            let got = unavailable_form(transform, include, is_list, false, || "*a.B".to_owned());
+            assert_eq!(got.map(|unavailable| unavailable.status.message).unwrap_or_default(), want);
         }
     }
 }

@@ -20,19 +20,25 @@ use rkube_catalog::{Served, Snapshot};
 pub const AGENT: &str = "kube-apiserver";
 
 /// A collection, and the server that writes to it on its own behalf.
-pub struct Own<'a> {
+pub struct InternalWriter<'a> {
     server: &'a ApiServer,
     catalog: Arc<Snapshot>,
     served: Arc<Served>,
     namespace: String,
 }
 
-impl<'a> Own<'a> {
+impl<'a> InternalWriter<'a> {
     /// None where the resource is not served.
-    pub fn new(server: &'a ApiServer, group: &str, version: &str, resource: &str, namespace: &str) -> Option<Own<'a>> {
+    pub fn new(
+        server: &'a ApiServer,
+        group: &str,
+        version: &str,
+        resource: &str,
+        namespace: &str,
+    ) -> Option<InternalWriter<'a>> {
         let catalog = server.catalog.snapshot();
         let served = catalog.find(group, version, resource).filter(|served| served.cache.is_some())?.clone();
-        Some(Own { server, catalog, served, namespace: namespace.to_owned() })
+        Some(InternalWriter { server, catalog, served, namespace: namespace.to_owned() })
     }
 
     /// Stores a new object: whole, in the order of its schema.

@@ -11,7 +11,7 @@ use super::owners::below;
 use super::set::FieldSet;
 use super::view::{Child, Form, List, SchemaView};
 use crate::json;
-use crate::letters;
+use crate::short_text;
 use crate::value::{Map, Value};
 
 /// `fieldsV1` of the only owner; none where the walk gives up.
@@ -48,7 +48,7 @@ impl Writer {
     /// What is in the map and not in `old`, by name.
     fn map<S: SchemaView>(&mut self, old: &Map, new: &Map, schema: S, apart: &Apart<'_>) -> Option<()> {
         let start = self.fields.len();
-        self.fields.extend(new.keys().enumerate().map(|(place, name)| (letters::first(name), place as u32)));
+        self.fields.extend(new.keys().enumerate().map(|(place, name)| (short_text::first(name), place as u32)));
         self.fields[start..].sort_unstable_by(|left, right| {
             (left.0.cmp(&right.0)).then_with(|| new.at(left.1 as usize).0.cmp(new.at(right.1 as usize).0))
         });
