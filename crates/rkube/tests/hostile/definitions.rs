@@ -1,9 +1,10 @@
 //! Definitions of custom resources that are too deep, too large or wrong, and how they go.
 
+use rkube_testkit::Rkube;
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
-use crate::{is_well, start};
+use crate::is_well;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -27,9 +28,14 @@ fn create(client: &Client, schema: &Value) -> Answer {
     send(client, "POST", &format!("{DEFINITIONS}?dryRun=All"), "application/json", &definition(schema))
 }
 
+fn start_with_definitions() -> Rkube {
+    let flags = ["--store=memory", "--runtime-config=apiextensions.k8s.io/v1=true"];
+    Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &flags)
+}
+
 #[test]
 fn schemas_of_any_depth_and_size_are_answered() {
-    let rkube = start();
+    let rkube = start_with_definitions();
     let client = Client::of(&rkube);
     for (open, close) in
         [(r#"{"type":"object","properties":{"a":"#, "}}"), (r#"{"not":"#, "}"), (r#"{"allOf":["#, "]}")]
@@ -59,7 +65,7 @@ fn schemas_of_any_depth_and_size_are_answered() {
 
 #[test]
 fn what_is_not_changed_does_not_count() {
-    let rkube = start();
+    let rkube = start_with_definitions();
     let client = Client::of(&rkube);
     let properties = json!({"a": {"type": "integer", "minimum": 0, "maximum": 1e3, "default": 1, "enum": [1, 2]}});
     let schema =
@@ -77,7 +83,7 @@ fn what_is_not_changed_does_not_count() {
 
 #[test]
 fn a_definition_waits_for_its_objects() {
-    let rkube = start();
+    let rkube = start_with_definitions();
     let client = Client::of(&rkube);
     let created = send(&client, "POST", DEFINITIONS, "application/json", &definition(&json!({"type": "object"})));
     assert_eq!(created.status, 201, "{}", created.json());
