@@ -211,13 +211,16 @@ impl Client {
             Error::Compacted { requested, oldest }
         } else if text.contains("is a future revision") {
             Error::Future { requested, newest: self.newest().min(requested.saturating_sub(1)) }
-        } else if text.contains("database space exceeded") || text.contains("request is too large") {
+        } else if NO_ROOM.iter().any(|words| text.contains(words)) {
             Error::NoSpace(text.to_owned())
         } else {
             Error::Unavailable(format!("etcd: {} ({:?})", text, status.code()))
         }
     }
 }
+
+/// What etcd says of writes that it has no room for, now or ever: its own limit on a request, and that of gRPC.
+const NO_ROOM: [&str; 3] = ["database space exceeded", "request is too large", "message larger than max"];
 
 fn too_slow() -> Error {
     Error::Unavailable("etcd did not answer in time".to_owned())

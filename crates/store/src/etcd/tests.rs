@@ -188,3 +188,15 @@ fn make_certificates(directory: &Path) -> Option<()> {
     }
     Some(())
 }
+
+#[tokio::test]
+async fn what_never_fits_is_not_to_be_tried_again() {
+    let Some(server) = Server::start() else { return };
+    let store = server.connect().await;
+    // Beyond what etcd takes, and what gRPC does for it.
+    for bytes in [8_500_000, 10_000_000] {
+        let change = Change::Put { value: vec![b'x'; bytes].into(), lease: None, note: None };
+        let written = store.write(Write { key: "large".into(), expect: Expect::Absent, change }).await;
+        assert!(matches!(written, Err(Error::NoSpace(_))), "{bytes}: {written:?}");
+    }
+}
