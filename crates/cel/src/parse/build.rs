@@ -8,7 +8,7 @@ use crate::ast::{self, Entry, Expr, Field, Literal};
 use crate::source::Source;
 
 /// Words that are no names of variables, though the grammar takes them.
-const RESERVED: &[&str] = &[
+pub const RESERVED: &[&str] = &[
     "as",
     "break",
     "const",

@@ -13,7 +13,7 @@ mod token;
 use crate::ast::{Entry, Expr, Field};
 use crate::source::{Issues, Source};
 use build::Builder;
-pub use build::is_identifier;
+pub use build::{RESERVED, is_identifier};
 pub use macros::{ACCUMULATOR, SORT_INPUT, UNUSED};
 use recovery::{Cursor, DEPTH_MAX, Follow, Parsed, before, optional};
 use token::{Kind, Set, Token};

@@ -2,34 +2,14 @@
 
 use std::borrow::Cow;
 
-/// Words of the language, which are escaped where they are names.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+use crate::parse::RESERVED;
+
+/// Literals and operators that are words: beside those that the parser reserves they are escaped where they are names.
+const WORDS: [&str; 4] = ["true", "false", "null", "in"];
 
 /// Whether the name is a word of the language.
 pub fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name)
+    WORDS.contains(&name) || RESERVED.contains(&name)
 }
 
 /// The name as an identifier; none where it cannot be one, so that expressions cannot speak of it.
@@ -37,7 +17,7 @@ pub fn escape(name: &str) -> Option<Cow<'_, str>> {
     if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(Cow::Owned(format!("__{name}__")));
     }
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '-' | '/');
@@ -72,7 +52,7 @@ pub fn unescape(identifier: &str) -> Option<Cow<'_, str>> {
             "dot" => name.push('.'),
             "dash" => name.push('-'),
             "slash" => name.push('/'),
-            word if RESERVED.contains(&word) && word.len() + 4 == identifier.len() => name.push_str(word),
+            word if is_reserved(word) && word.len() + 4 == identifier.len() => name.push_str(word),
             _ => return None,
         }
         rest = &inner[length + 2..];
