@@ -1,38 +1,36 @@
 //! Discovery: which groups, versions and resources are served, in the old form and the aggregated one.
 
-use rkube_kinds::{Kind, Scope, Subresource};
-use rkube_machinery::{Value, object};
+use std::collections::HashMap;
 
-use rkube_catalog::Snapshot;
+use rkube_kinds::{Kind, Scope, Subresource};
+use rkube_machinery::{Value, names, object};
+
+use rkube_catalog::{Served, Snapshot};
 
 /// Group versions in the order in which clients should prefer them: the core first, then by name.
 fn groups(resources: &Snapshot) -> Vec<(&str, Vec<&str>)> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut built_in = 0;
     for served in resources.all() {
         let kind = &served.kind;
-        match groups.iter_mut().find(|group| group.0 == kind.group) {
-            Some(group) if group.1.contains(&kind.version.as_str()) => {}
-            Some(group) => group.1.push(&kind.version),
-            None => groups.push((&kind.group, vec![&kind.version])),
+        let place = *places.entry(&kind.group).or_insert_with(|| {
+            groups.push((&kind.group, Vec::new()));
+            groups.len() - 1
+        });
+        if !served.is_custom() {
+            built_in = groups.len();
+        }
+        if !groups[place].1.contains(&kind.version.as_str()) {
+            groups[place].1.push(&kind.version);
         }
     }
     for group in &mut groups {
-        group.1.sort_by_key(|version| std::cmp::Reverse(rank(version)));
+        group.1.sort_by(|left, right| names::compare_versions(left, right));
     }
+    // What is built in comes first, in its own order; what was added by its name.
+    groups[built_in..].sort_by_key(|group| group.0);
     groups
-}
-
-/// v2 before v1 before v1beta2 before v1beta1 before v1alpha1.
-fn rank(version: &str) -> (u32, u32, u32) {
-    let number = |text: &str| text.parse().unwrap_or(0);
-    let rest = version.trim_start_matches('v');
-    if let Some((major, minor)) = rest.split_once("beta") {
-        return (1, number(major), number(minor));
-    }
-    if let Some((major, minor)) = rest.split_once("alpha") {
-        return (0, number(major), number(minor));
-    }
-    (2, number(rest), 0)
 }
 
 /// `/api`.
@@ -76,7 +74,7 @@ pub fn resource_list(resources: &Snapshot, group: &str, version: &str) -> Option
     }
     let mut listed = Vec::new();
     for served in resources.all().iter().filter(|served| served.kind.group == group && served.kind.version == version) {
-        listed.push(resource(&served.kind));
+        listed.push(resource(resources, served));
         listed.extend(served.kind.subresources.iter().map(|part| subresource(&served.kind, part)));
     }
     listed.sort_by(|left, right| left.str("name").cmp(right.str("name")));
@@ -90,13 +88,14 @@ pub fn resource_list(resources: &Snapshot, group: &str, version: &str) -> Option
     })
 }
 
-fn resource(kind: &Kind) -> Value {
+fn resource(resources: &Snapshot, served: &Served) -> Value {
+    let kind = &served.kind;
     let mut entry = object! {
         "name": kind.resource.clone(),
         "singularName": kind.singular.clone(),
         "namespaced": kind.is_namespaced(),
         "kind": kind.kind.clone(),
-        "verbs": texts(kind.verbs),
+        "verbs": texts(verbs(served)),
     };
     if !kind.short_names.is_empty() {
         entry.set("shortNames", texts(&kind.short_names));
@@ -104,10 +103,24 @@ fn resource(kind: &Kind) -> Value {
     if !kind.categories.is_empty() {
         entry.set("categories", texts(&kind.categories));
     }
-    if !kind.storage_prefix.is_empty() {
-        entry.set("storageVersionHash", storage_hash(kind));
+    let hash = match (served.is_custom(), &served.cache) {
+        (true, Some(cache)) => {
+            let stored = &cache.kind;
+            let is_served = resources.find(&stored.group, &stored.version, &stored.resource).is_some();
+            is_served.then(|| hash_of(stored))
+        }
+        _ => (!kind.storage_prefix.is_empty()).then(|| storage_hash(kind)),
+    };
+    if let Some(hash) = hash {
+        entry.set("storageVersionHash", hash);
     }
     entry
+}
+
+/// What can be done with a resource. Of a custom one whose definition goes, no objects are made or changed.
+fn verbs(served: &Served) -> &'static [&'static str] {
+    let is_terminating = served.is_custom() && served.cache.as_ref().is_some_and(|cache| cache.gate.is_closed());
+    if is_terminating { &["delete", "deletecollection", "get", "list", "watch"] } else { served.kind.verbs }
 }
 
 fn subresource(kind: &Kind, part: &Subresource) -> Value {
@@ -127,10 +140,14 @@ fn subresource(kind: &Kind, part: &Subresource) -> Value {
 
 /// A stable mark of the form in which a kind is stored: the same for all versions that share a storage.
 fn storage_hash(kind: &Kind) -> String {
-    use base64::Engine as _;
     let candidates = rkube_kinds::all().iter().map(|kind| &**kind);
     let stored = |other: &&Kind| other.storage_prefix == kind.storage_prefix && other.conversion.is_none();
-    let kind = candidates.into_iter().find(stored).unwrap_or(kind);
+    hash_of(candidates.into_iter().find(stored).unwrap_or(kind))
+}
+
+/// The mark of what is stored as this kind.
+fn hash_of(kind: &Kind) -> String {
+    use base64::Engine as _;
     let text = format!("{}/{}/{}", kind.group, kind.version, kind.kind);
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
     base64::engine::general_purpose::STANDARD.encode(&digest.as_ref()[..8])
@@ -169,13 +186,14 @@ fn aggregated_version(resources: &Snapshot, group: &str, version: &str) -> Value
         .all()
         .iter()
         .filter(|served| served.kind.group == group && served.kind.version == version)
-        .map(|served| aggregated_resource(&served.kind))
+        .map(|served| aggregated_resource(served))
         .collect();
     listed.sort_by(|left, right| left.str("resource").cmp(right.str("resource")));
     object! { "version": version, "resources": listed, "freshness": "Current" }
 }
 
-fn aggregated_resource(kind: &Kind) -> Value {
+fn aggregated_resource(served: &Served) -> Value {
+    let kind = &served.kind;
     let response =
         |group: &str, version: &str, name: &str| object! { "group": group, "version": version, "kind": name };
     let mut entry = object! {
@@ -183,7 +201,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
         "responseKind": response(&kind.group, &kind.version, &kind.kind),
         "scope": match kind.scope { Scope::Namespaced => "Namespaced", Scope::Cluster => "Cluster" },
         "singularResource": kind.singular.clone(),
-        "verbs": texts(kind.verbs),
+        "verbs": texts(verbs(served)),
     };
     if !kind.short_names.is_empty() {
         entry.set("shortNames", texts(&kind.short_names));
@@ -220,12 +238,5 @@ mod tests {
         assert_eq!(of("", "v1", "pods"), "xPOwRZ+Yhw8=");
         assert_eq!(of("batch", "v1", "jobs"), "mudhfqk/qZY=");
         assert_eq!(of("autoscaling", "v1", "horizontalpodautoscalers"), "qwQve8ut294=");
-    }
-
-    #[test]
-    fn versions_are_ranked_as_clients_expect() {
-        let mut versions = ["v1alpha1", "v1beta2", "v1", "v2", "v1beta1"];
-        versions.sort_by_key(|version| std::cmp::Reverse(rank(version)));
-        assert_eq!(versions, ["v2", "v1", "v1beta2", "v1beta1", "v1alpha1"]);
     }
 }

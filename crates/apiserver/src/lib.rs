@@ -14,6 +14,7 @@ pub mod authn;
 mod authz;
 mod bootstrap;
 mod content;
+mod definitions;
 mod discovery;
 mod features;
 mod health;

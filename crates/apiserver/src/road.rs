@@ -12,7 +12,7 @@ use rkube_machinery::field::quote;
 use rkube_machinery::{Status, TypeRef, Value, names};
 
 use crate::content::{
-    Accept, Answer, Body, IsStatus, Subject, Transform, UnavailableForm, accept, accept_status, compress,
+    Accept, Answer, Body, IsStatus, Offer, Subject, Transform, UnavailableForm, accept, accept_status, compress,
     discovery_accept, drain, raw_answer, raw_status_answer, read_body, status_answer, unavailable_form, value_answer,
 };
 use crate::limits::{HEAVY_BYTES, RETRY_AFTER_SECONDS, Slot};
@@ -136,7 +136,8 @@ impl ApiServer {
         let is_review = served.cache.is_none() && info.verb == "create";
         let tables =
             !is_review && subject != Subject::Log && !matches!(part, Part::Other("ephemeralcontainers" | "resize"));
-        let mut accepted = accept(header_text(parts, header::ACCEPT), subject, tables)?;
+        let offer = Offer { tables, is_custom: served.is_custom() && info.subresource != "scale" };
+        let mut accepted = accept(header_text(parts, header::ACCEPT), subject, offer)?;
         accepted.pretty |= wants_pretty(parts, &options);
         let pretty = accepted.pretty;
         let unavailable = find_unavailable_form(&mut accepted, &options, served, info)?;
@@ -215,7 +216,7 @@ impl ApiServer {
         let value = match segments.as_slice() {
             ["metrics"] => return Ok(health::text(StatusCode::OK, self.metrics.render(self))),
             ["version"] => {
-                accept(header, Subject::Version, false)?;
+                accept(header, Subject::Version, Offer::PLAIN)?;
                 return Ok(raw_answer(StatusCode::OK, &version::version()));
             }
             ["api" | "apis"] => return discovery_root(parts, catalog, segments[0] == "api", pretty),
@@ -234,7 +235,7 @@ impl ApiServer {
             _ => return Ok(no_page()),
         };
         let subject = if let ["apis", _] = segments.as_slice() { Subject::Index } else { Subject::Page };
-        let accepted = accept(header, subject, false)?;
+        let accepted = accept(header, subject, Offer::PLAIN)?;
         Ok(discovery_answer(accepted, pretty, &value))
     }
 
@@ -263,7 +264,7 @@ fn discovery_root(parts: &Parts, catalog: &Snapshot, core: bool, pretty: bool) -
     };
     let accepted = match wanted {
         Some(_) => Accept::PLAIN,
-        None => accept(header, if core { Subject::Page } else { Subject::Index }, false)?,
+        None => accept(header, if core { Subject::Page } else { Subject::Index }, Offer::PLAIN)?,
     };
     let mut answer = discovery_answer(accepted, pretty, &value);
     if let Some(version) = wanted {
@@ -308,6 +309,9 @@ fn go_type(kind: &Kind, subresource: &str, is_list: bool) -> String {
         "log" => "*rest.LocationStreamer".to_owned(),
         "scale" => "*autoscaling.Scale".to_owned(),
         "token" => "*authentication.TokenRequest".to_owned(),
+        _ if kind.schema.table().is_none() => {
+            format!("*unstructured.Unstructured{}", if is_list { "List" } else { "" })
+        }
         _ => format!("*{}.{}{}", internal_package(internal_group(kind)), kind.kind, if is_list { "List" } else { "" }),
     }
 }

@@ -20,6 +20,7 @@ use crate::allocation::{Allocation, Ranges};
 use crate::authn::Tokens;
 use crate::authn::service_account::Signer;
 use crate::bootstrap;
+use crate::definitions;
 use crate::features::Features;
 use crate::identity_lease;
 use crate::limits::{InFlightMax, Limits};
@@ -127,6 +128,7 @@ impl ApiServer {
         });
         let mut range = DefaultRange::default();
         bootstrap::run(&server, &mut range).await.map_err(|status| Error::Bootstrap(status.message))?;
+        definitions::start(&server).await;
         let mut repair = Repair::default();
         repair.services(&server).await;
         tokio::spawn(repair::run(Arc::downgrade(&server), repair));

@@ -77,14 +77,11 @@ impl Catalog {
         Ok(())
     }
 
-    /// Serves a resource no more. Its watches end; its objects stay in the store.
+    /// Serves a custom resource no more. Its watches end; its objects stay in the store.
     pub async fn remove(&self, group: &str, resource: &str) {
         let _changing = self.changing.lock().await;
-        let before = self.snapshot();
-        let gone = before.all.iter().find(|served| served.kind.is(group, resource));
-        let Some(gone) = gone else { return };
         self.exchange(group, resource, Vec::new());
-        self.cache.remove(&gone.kind.storage_prefix).await;
+        self.cache.remove(&format!("{group}/{resource}")).await;
     }
 
     fn exchange(&self, group: &str, resource: &str, served: Vec<Arc<Served>>) {

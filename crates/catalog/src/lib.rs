@@ -8,6 +8,7 @@
 
 mod cache;
 mod catalog;
+mod gate;
 mod marks;
 mod object;
 mod resource;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use cache::{Cache, Error};
 pub use catalog::{Catalog, Snapshot};
+pub use gate::Gate;
 pub use object::Object;
 pub use resource::{CachedEvent, Change, Entry, Gone, Items, Resource, Subscription};
 pub use ring::{Limit, Taken};

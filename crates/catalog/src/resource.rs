@@ -14,6 +14,7 @@ use rkube_store::{KeyValue, Revision};
 use tokio::sync::Notify;
 
 use crate::cache::prefix_of;
+use crate::gate::Gate;
 use crate::object::Object;
 use crate::ring::{Cursor, Limit, Place, Ring, Taken};
 
@@ -69,6 +70,7 @@ pub struct Resource {
     pub kind: Arc<Kind>,
     /// `/registry/configmaps/`.
     pub prefix: String,
+    pub gate: Gate,
     state: RwLock<State>,
     /// The cache's: everything up to this revision is in the state.
     reached: Arc<AtomicU64>,
@@ -104,7 +106,7 @@ impl Resource {
     /// `reached`: the revision up to which the cache has seen everything.
     pub(crate) fn new(kind: Arc<Kind>, reached: Arc<AtomicU64>) -> Self {
         let prefix = prefix_of(&kind.storage_prefix);
-        Resource { kind, prefix, state: RwLock::default(), reached, shared: Mutex::default() }
+        Resource { kind, prefix, gate: Gate::default(), state: RwLock::default(), reached, shared: Mutex::default() }
     }
 
     /// A resource that keeps changes for later, until [`Resource::reset`] says what was there before them.

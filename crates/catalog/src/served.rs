@@ -23,6 +23,16 @@ impl Served {
         Served { kind, cache, group_resource, api_version }
     }
 
+    /// The objects of a resource in the form in which they are stored.
+    pub fn of_storage(resource: Arc<Resource>) -> Served {
+        Served::new(resource.kind.clone(), Some(resource))
+    }
+
+    /// Whether a definition made the kind.
+    pub fn is_custom(&self) -> bool {
+        self.kind.schema.table().is_none()
+    }
+
     /// The object in this version, with its resource version (none if the entry has revision 0).
     pub fn value(&self, entry: &Entry) -> Value {
         self.to_served(entry.object.value(entry.revision))

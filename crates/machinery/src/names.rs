@@ -4,6 +4,9 @@
 //! allocates nothing) where all is well. The checks are matched by hand: they run on every label of every write.
 
 pub mod address;
+mod version;
+
+pub use version::compare_versions;
 
 use crate::field::{Errors, Path};
 

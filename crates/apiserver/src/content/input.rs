@@ -86,6 +86,9 @@ where
     }
 }
 
+/// Custom resources have no form in protobuf.
+const NO_MESSAGE: &str = "object *unstructured.Unstructured does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message";
+
 /// A body with its type named, before it is decoded into that type.
 pub struct Input {
     pub api_version: String,
@@ -152,7 +155,7 @@ impl Input {
         let mut tree = match self.payload {
             Payload::Tree(tree) => tree,
             Payload::Message(bytes) => {
-                let table = schema.table().ok_or("custom resources have no form in protobuf")?;
+                let table = schema.table().ok_or(NO_MESSAGE)?;
                 protobuf::decode_message(&bytes, table).map_err(|error| error.to_string())?
             }
         };

@@ -49,6 +49,19 @@ pub enum Subject {
     Version,
 }
 
+/// What there is to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub tables: bool,
+    /// Custom resources have no form in protobuf (what they are turned into has), and no route that guards them.
+    pub is_custom: bool,
+}
+
+impl Offer {
+    /// No more than the thing itself.
+    pub const PLAIN: Offer = Offer { tables: false, is_custom: false };
+}
+
 const FORMATS: [&str; 3] = [JSON, YAML, PROTOBUF];
 const STREAMS: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
@@ -68,21 +81,24 @@ impl Subject {
     }
 }
 
-/// The first acceptable clause by quality, then by order. `tables`: whether there are any.
-pub fn accept(header: &str, subject: Subject, tables: bool) -> Result<Accept, Status> {
+/// The first acceptable clause by quality, then by order.
+pub fn accept(header: &str, subject: Subject, offer: Offer) -> Result<Accept, Status> {
     if header.is_empty() {
         return Ok(Accept::PLAIN);
     }
     let clauses = parse(header);
     let routed = subject.routed();
     let is_routed = |clause: &Clause<'_>| clause.kind == "*/*" || routed.contains(&clause.kind);
-    if subject != Subject::Index && !clauses.iter().any(is_routed) {
+    if subject != Subject::Index && !offer.is_custom && !clauses.iter().any(is_routed) {
         return Err(Status::not_acceptable(&routed));
     }
     if subject == Subject::Version {
         return Ok(Accept::PLAIN);
     }
-    let found = first(&clauses, tables, |accept| accept.transform == Transform::None || subject.has_transforms());
+    let found = first(&clauses, offer.tables, |accept| match accept.transform {
+        Transform::None => !offer.is_custom || accept.format != Format::Protobuf,
+        _ => subject.has_transforms(),
+    });
     match found {
         // A YAML stream has no framing that clients know.
         Some(found) if subject == Subject::Watch && found.format == Format::Yaml => Err(only(&STREAMS)),
@@ -211,24 +227,26 @@ fn fits(clause: &Clause<'_>, format: Format, tables: bool) -> Option<Accept> {
 mod tests {
     use super::*;
 
+    const ALL: Offer = Offer { tables: true, is_custom: false };
+
     #[test]
     fn kubectl_gets_a_table_and_others_what_they_ask_for() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(accept(table, Subject::Object, true).unwrap().transform, Transform::Table("v1"));
+        assert_eq!(accept(table, Subject::Object, ALL).unwrap().transform, Transform::Table("v1"));
         assert_eq!(
-            accept("application/vnd.kubernetes.protobuf, */*", Subject::Object, true).unwrap().format,
+            accept("application/vnd.kubernetes.protobuf, */*", Subject::Object, ALL).unwrap().format,
             Format::Protobuf
         );
-        assert_eq!(accept("*/*", Subject::Object, true).unwrap().format, Format::Json);
-        assert_eq!(accept("", Subject::Object, true).unwrap().format, Format::Json);
+        assert_eq!(accept("*/*", Subject::Object, ALL).unwrap().format, Format::Json);
+        assert_eq!(accept("", Subject::Object, ALL).unwrap().format, Format::Json);
         assert_eq!(
             accept("text/html;q=0.9,application/yaml;q=0.8", Subject::Object, true).unwrap().format,
             Format::Yaml
         );
-        assert_eq!(accept("text/html", Subject::Object, true).unwrap_err().code, 406);
-        assert_eq!(accept(table, Subject::Object, false).unwrap().transform, Transform::None);
+        assert_eq!(accept("text/html", Subject::Object, ALL).unwrap_err().code, 406);
+        assert_eq!(accept(table, Subject::Object, Offer::PLAIN).unwrap().transform, Transform::None);
         let protobuf_table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json";
-        assert_eq!(accept(protobuf_table, Subject::Object, true).unwrap().format, Format::Json);
+        assert_eq!(accept(protobuf_table, Subject::Object, ALL).unwrap().format, Format::Json);
     }
 
     #[test]
@@ -265,8 +283,22 @@ mod tests {
             ),
         ];
         for (header, subject, want) in cases {
-            let got = accept(header, *subject, true).map(|accept| accept.format).map_err(|status| status.message);
+            let got = accept(header, *subject, ALL).map(|accept| accept.format).map_err(|status| status.message);
             assert_eq!(got, want.map_err(str::to_owned), "{header} {subject:?}");
+        }
+    }
+
+    #[test]
+    fn custom_resources_have_no_protobuf_but_their_metadata_has() {
+        let custom = Offer { tables: true, is_custom: true };
+        let accepted = |header: &str| accept(header, Subject::Object, custom).map(|accept| accept.format);
+        assert_eq!(accepted("application/vnd.kubernetes.protobuf,application/json").unwrap(), Format::Json);
+        assert_eq!(accepted("application/vnd.kubernetes.protobuf, */*").unwrap(), Format::Json);
+        let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+        assert_eq!(accepted(partial).unwrap(), Format::Protobuf);
+        for header in ["application/vnd.kubernetes.protobuf", "text/html"] {
+            let status = accepted(header).unwrap_err();
+            assert!(status.message.starts_with("only the following media types are accepted: "), "{status:?}");
         }
     }
 

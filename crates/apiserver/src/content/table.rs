@@ -2,8 +2,8 @@
 
 use rkube_kinds::Column;
 use rkube_kinds::kind::{ColumnView, Columns, RowCondition};
-use rkube_machinery::object;
 use rkube_machinery::value::{Map, Text, Value};
+use rkube_machinery::{TypeRef, decode, object};
 
 use rkube_catalog::Served;
 
@@ -72,6 +72,8 @@ pub fn one_row(columns: &Columns, version: &str, object: &Value, include: &str, 
     }
 }
 
+const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
 fn cells(columns: &Columns, object: &Value, now: i64) -> (Text, Value) {
     (Text::new_static("cells"), columns.iter().map(|column| column.cell(object, now)).collect::<Vec<_>>().into())
 }
@@ -129,6 +131,10 @@ static DEFAULT_COLUMNS: Columns = Columns::Table(&[
 /// The metadata of an object in the stored form, as a `PartialObjectMetadata`.
 pub fn partial_metadata(served: &Served, object: &Value, version: &str) -> Value {
     let mut metadata = object.get("metadata").clone();
+    if let (true, Some(schema)) = (served.is_custom(), TypeRef::find(METADATA)) {
+        // Custom resources keep theirs sorted.
+        decode::complete(&mut metadata, schema.get());
+    }
     if let Some(annotations) = metadata.find_mut("annotations") {
         for name in served.kind.strategy.field_annotations {
             annotations.remove(name);

@@ -46,7 +46,15 @@ impl Call<'_> {
         let mut value = self.served.to_stored(value);
         let kind = &self.served.kind;
         let server = self.server;
+        let served = self.served;
         let mut attributes = Attributes::new(self, Operation::Create, None);
+        let _inside = if served.is_custom() {
+            let why = "create not allowed while custom resource definition is terminating";
+            let inside = served.stored().gate.enter().await;
+            Some(inside.ok_or_else(|| attributes.forbidden(&value, why))?)
+        } else {
+            None
+        };
         server.admission.mutate(&mut attributes, &mut value).await?;
         self.warnings.append(&mut attributes.warnings);
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Mutated));

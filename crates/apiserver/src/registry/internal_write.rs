@@ -36,9 +36,12 @@ impl<'a> InternalWriter<'a> {
         resource: &str,
         namespace: &str,
     ) -> Option<InternalWriter<'a>> {
-        let catalog = server.catalog.snapshot();
-        let served = catalog.find(group, version, resource).filter(|served| served.cache.is_some())?.clone();
-        Some(InternalWriter { server, catalog, served, namespace: namespace.to_owned() })
+        let served = server.catalog.find(group, version, resource).filter(|served| served.cache.is_some())?;
+        Some(InternalWriter::of(server, served, namespace))
+    }
+
+    pub fn of(server: &'a ApiServer, served: Arc<Served>, namespace: &str) -> InternalWriter<'a> {
+        InternalWriter { server, catalog: server.catalog.snapshot(), served, namespace: namespace.to_owned() }
     }
 
     /// Stores a new object: whole, in the order of its schema.

@@ -249,10 +249,7 @@ impl Form {
                 value_answer(StatusCode::OK, self.accept, &list, TypeRef::find(PARTIAL_LIST).map(TypeRef::get))
             }
             Transform::None => {
-                for object in &mut objects {
-                    object.remove("kind");
-                    object.remove("apiVersion");
-                }
+                objects.iter_mut().for_each(|object| self.as_item(object));
                 let mut list = self.list(metadata);
                 list.set("items", objects);
                 value_answer(StatusCode::OK, self.accept, &list, self.served.list_schema())
@@ -269,11 +266,25 @@ impl Form {
                 "apiVersion": format!("meta.k8s.io/{version}"),
                 "metadata": metadata,
             },
+            Transform::None if self.served.is_custom() => object! {
+                "apiVersion": self.served.api_version.as_str(),
+                "items": Value::Null,
+                "kind": self.served.kind.list_kind.as_str(),
+                "metadata": metadata,
+            },
             Transform::None => object! {
                 "kind": self.served.kind.list_kind.as_str(),
                 "apiVersion": self.served.api_version.as_str(),
                 "metadata": metadata,
             },
+        }
+    }
+
+    /// An object as it stands in a list: without what the list says of all. Custom ones are whole.
+    fn as_item(&self, object: &mut Value) {
+        if !self.served.is_custom() {
+            object.remove("kind");
+            object.remove("apiVersion");
         }
     }
 
@@ -294,8 +305,7 @@ impl Form {
         match self.accept.transform {
             Transform::None => {
                 let mut object = self.served.value(entry);
-                object.remove("kind");
-                object.remove("apiVersion");
+                self.as_item(&mut object);
                 object
             }
             Transform::Table(version) => {

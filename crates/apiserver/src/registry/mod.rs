@@ -28,7 +28,7 @@ use rkube_catalog::Snapshot;
 use rkube_kinds::Kind;
 use rkube_kinds::kind::{Part, Requester};
 use rkube_machinery::decode::Decoded;
-use rkube_machinery::field::Errors;
+use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Status, Value};
 use rkube_store::{self as store, Expect};
 
@@ -218,6 +218,9 @@ impl Call<'_> {
     fn check_type(&self, input: &Input, body: &Bytes) -> Result<(), Status> {
         let kind = &self.served.kind;
         let shown = || String::from_utf8_lossy(body).into_owned();
+        if self.served.is_custom() {
+            return self.check_custom_type(input, &shown);
+        }
         let named = Named::read(&input.api_version, &input.kind, kind).map_err(|misfit| {
             let shown = summarize(body);
             Status::bad_request(format!(
@@ -241,6 +244,29 @@ impl Call<'_> {
                 Err(refuse(&unreadable.unwrap_or_else(|| misfit.to_string())))
             }
         }
+    }
+
+    /// Custom resources name their type in full, and no other is taken for theirs.
+    fn check_custom_type(&self, input: &Input, shown: &dyn Fn() -> String) -> Result<(), Status> {
+        let kind = &self.served.kind;
+        let missing = match (input.kind.as_str(), input.api_version.as_str()) {
+            ("", _) => "Kind",
+            (_, "") => "apiVersion",
+            (_, version) if version != self.served.api_version => {
+                return Err(Status::bad_request(format!(
+                    "the API version in the data ({version}) does not match the expected API version ({})",
+                    self.served.api_version
+                )));
+            }
+            (other, _) => {
+                let mut errors = Errors::new();
+                errors.invalid(Path::new("kind"), other, format!("must be {}", kind.kind));
+                return Err(Status::invalid(&kind.group_kind(), &self.info.name, &errors));
+            }
+        };
+        let why = format!("Object '{missing}' is missing in '{}'", shown());
+        let named = if input.kind.is_empty() { kind.kind.as_str() } else { &input.kind };
+        Err(self.cannot_handle(&kind.version, named, &why))
     }
 
     /// Applies the field validation that was asked for.

@@ -47,6 +47,12 @@ impl Call<'_> {
     /// What the body of a patch wants done, by its content type.
     pub(super) async fn patch_of(&mut self, body: &Bytes) -> Result<Change, Status> {
         let content_type = self.content_type.split(';').next().unwrap_or_default().trim().to_owned();
+        if self.served.is_custom() && (content_type == STRATEGIC_PATCH || !PATCH_TYPES.contains(&content_type.as_str()))
+        {
+            return Err(Status::unsupported_media_type(format!(
+                "the body of the request was in an unknown format - accepted media types include: {JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
+            )));
+        }
         if !PATCH_TYPES.contains(&content_type.as_str()) {
             let status = Status::unsupported_media_type("415: Unsupported Media Type");
             return Err(status.with_details(Details::default()));

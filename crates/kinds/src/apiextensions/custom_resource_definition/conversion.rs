@@ -91,7 +91,7 @@ pub fn allows_invalid_bundle(old: &Value) -> bool {
 }
 
 /// Why the bundle cannot be used. None at all can.
-fn check_bundle(config: &Value) -> Result<(), String> {
+pub fn check_bundle(config: &Value) -> Result<(), String> {
     let bundle = base64::decode(config.str("caBundle").as_bytes()).unwrap_or_default();
     if bundle.is_empty() {
         return Ok(());

@@ -31,17 +31,15 @@ use crate::kind::{Part, Row, Rules, Scope, Subresource};
 use crate::strategy::{NameRule, ResetFields, Strategy};
 
 pub static KIND: Row = Row {
-    group: "apiextensions.k8s.io",
+    group: GROUP,
     kind: "CustomResourceDefinition",
-    resource: "customresourcedefinitions",
+    resource: RESOURCE,
     singular: "customresourcedefinition",
     short_names: &["crd", "crds"],
     categories: &["api-extensions"],
     scope: Scope::Cluster,
     type_name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
     storage_prefix: "apiextensions.k8s.io/customresourcedefinitions",
-    // Until somebody acts on definitions: what is made of one is not served, and a deletion waits for ever.
-    off_by_default: true,
     subresources: &[Subresource::STATUS],
     columns: &[NAME, CREATED_AT],
     strategy: Strategy {
@@ -56,6 +54,10 @@ pub static KIND: Row = Row {
     rules: &CustomResourceDefinitionRules,
     ..Row::DEFAULTS
 };
+
+pub const GROUP: &str = "apiextensions.k8s.io";
+pub const VERSION: &str = "v1";
+pub const RESOURCE: &str = "customresourcedefinitions";
 
 /// Holds a definition until its objects are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -143,6 +145,19 @@ pub fn set_condition(definition: &mut Value, mut condition: Value) {
             *found = condition;
         }
     }
+}
+
+/// Takes the condition of this type away.
+pub fn remove_condition(definition: &mut Value, kind: &str) {
+    let has = |condition: &Value| condition.str("type") == kind;
+    if definition.get("status").list("conditions").iter().any(has) {
+        definition.object_mut("status").array_mut("conditions").retain(|condition| !has(condition));
+    }
+}
+
+/// Whether the certificates by which a conversion webhook is known, if any, can be used.
+pub fn has_usable_bundle(definition: &Value) -> bool {
+    conversion::check_bundle(definition.at(&["spec", "conversion", "webhook", "clientConfig"])).is_ok()
 }
 
 /// Whether the condition of this type is there and true.

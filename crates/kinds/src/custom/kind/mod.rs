@@ -6,11 +6,12 @@ mod columns;
 mod json_path;
 mod strategy;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use rkube_machinery::schema::Schema;
 use rkube_machinery::schema::structural::Structural;
-use rkube_machinery::{Text, Value};
+use rkube_machinery::{Text, Value, names};
 
 use crate::kind::{
     Columns, Conversion, CustomField, Kind, RulesRef, ScalePaths, Scope, SelectableFields, SelectorForm, Subresource,
@@ -164,29 +165,20 @@ fn deprecation(definition: &Value, version: &Value) -> Text {
     }
     let (group, kind) = (definition.get("spec").str("group"), definition.at(&["spec", "names", "kind"]).as_str());
     let name = version.str("name");
-    let is_better =
-        |other: &&Value| other.bool("served") && !other.bool("deprecated") && rank(other.str("name")) > rank(name);
+    let is_better = |other: &&Value| {
+        other.bool("served")
+            && !other.bool("deprecated")
+            && names::compare_versions(other.str("name"), name) == Ordering::Less
+    };
     let others = definition.get("spec").list("versions").iter();
-    match others.filter(is_better).max_by_key(|other| rank(other.str("name"))) {
+    let best =
+        others.filter(is_better).min_by(|left, right| names::compare_versions(left.str("name"), right.str("name")));
+    match best {
         Some(better) => {
             format!("{group}/{name} {kind} is deprecated; use {group}/{} {kind}", better.str("name")).into()
         }
         None => format!("{group}/{name} {kind} is deprecated").into(),
     }
-}
-
-/// How new a version is: `v2` before `v1` before `v1beta2` before `v1alpha1` before names that are no versions.
-fn rank(version: &str) -> (u8, u64, u64) {
-    let number = |digits: &str| digits.parse::<u64>().ok();
-    let Some(rest) = version.strip_prefix('v') else { return (0, 0, 0) };
-    for (stage, word) in [(2, "beta"), (1, "alpha")] {
-        if let Some((major, minor)) = rest.split_once(word)
-            && let (Some(major), Some(minor)) = (number(major), number(minor))
-        {
-            return (stage, major, minor);
-        }
-    }
-    number(rest).map_or((0, 0, 0), |major| (3, major, 0))
 }
 
 #[cfg(test)]
