@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(accept("*/*", Subject::Object, ALL).unwrap().format, Format::Json);
         assert_eq!(accept("", Subject::Object, ALL).unwrap().format, Format::Json);
         assert_eq!(
-            accept("text/html;q=0.9,application/yaml;q=0.8", Subject::Object, true).unwrap().format,
+            accept("text/html;q=0.9,application/yaml;q=0.8", Subject::Object, ALL).unwrap().format,
             Format::Yaml
         );
         assert_eq!(accept("text/html", Subject::Object, ALL).unwrap_err().code, 406);
