@@ -207,7 +207,8 @@ impl ApiServer {
         if let Some(answer) = health::answer(self, &info.path, query).await {
             return Ok(answer);
         }
-        if let Some(answer) = self.openapi.answer(&info.path, &parts.headers) {
+        let turns = &self.limits.heavy_turns;
+        if let Some(answer) = self.openapi.answer(catalog, &info.path, &parts.headers, turns).await? {
             return Ok(answer);
         }
         let pretty = wants_pretty(parts, options);

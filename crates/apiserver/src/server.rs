@@ -114,7 +114,7 @@ impl ApiServer {
             leases: Leases::default(),
             limits: Limits::new(config.in_flight_max),
             metrics: Arc::new(Metrics::default()),
-            openapi: OpenApi::new(config.kinds),
+            openapi: OpenApi::default(),
             tokens: config.tokens,
             signer,
             features: config.features,

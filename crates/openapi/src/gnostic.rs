@@ -14,30 +14,54 @@ pub const V2_PROTOBUF_ACCEPTED: [&str; 2] = [
 /// The media type of the answer. Go clients cannot parse the old one.
 pub const V2_PROTOBUF_CONTENT_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// The document in protobuf.
-pub fn v2_protobuf(document: &Value) -> Vec<u8> {
-    let mut out = Vec::with_capacity(1 << 20);
-    text(1, document.get("swagger"), &mut out);
-    write_nested(2, &mut out, |out| {
+/// The entries of the document's map of paths.
+pub(crate) fn write_paths(paths: &Map, out: &mut Vec<u8>) {
+    named(2, paths, path_item, out);
+}
+
+/// The entries of the document's map of definitions.
+pub(crate) fn write_definitions(definitions: &Map, out: &mut Vec<u8>) {
+    named(1, definitions, schema, out);
+}
+
+/// What stands before so many bytes of paths, then before so many of definitions, then behind them. `document` has
+/// everything else.
+pub(crate) fn frame(document: &Value, paths_length: usize, definitions_length: usize) -> [Vec<u8>; 3] {
+    let mut before_paths = Vec::new();
+    text(1, document.get("swagger"), &mut before_paths);
+    write_nested(2, &mut before_paths, |out| {
         let info = document.get("info");
         text(1, info.get("title"), out);
         text(2, info.get("version"), out);
         text(3, info.get("description"), out);
         extensions(7, info, out);
     });
-    write_nested(8, &mut out, |out| named(2, document.map("paths"), path_item, out));
-    write_nested(9, &mut out, |out| named(1, document.map("definitions"), schema, out));
+    open_nested(8, paths_length, &mut before_paths);
+    let mut before_definitions = Vec::new();
+    open_nested(9, definitions_length, &mut before_definitions);
+    let mut rest = Vec::new();
     if document.has("parameters") {
-        write_nested(10, &mut out, |out| named(1, document.map("parameters"), parameter, out));
+        write_nested(10, &mut rest, |out| named(1, document.map("parameters"), parameter, out));
     }
     for requirement in document.list("security") {
-        write_nested(12, &mut out, |out| named(1, requirement.as_map(), |value, out| texts(1, value, out), out));
+        write_nested(12, &mut rest, |out| named(1, requirement.as_map(), |value, out| texts(1, value, out), out));
     }
     if document.has("securityDefinitions") {
-        write_nested(13, &mut out, |out| named(1, document.map("securityDefinitions"), security_definition, out));
+        write_nested(13, &mut rest, |out| named(1, document.map("securityDefinitions"), security_definition, out));
     }
-    extensions(16, document, &mut out);
-    out
+    extensions(16, document, &mut rest);
+    [before_paths, before_definitions, rest]
+}
+
+/// The tag and length of a message that follows. Numbers are below 16.
+fn open_nested(number: u8, length: usize, out: &mut Vec<u8>) {
+    out.push(number << 3 | 2);
+    let mut rest = length;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
 }
 
 /// Pairs of a name and a message.
@@ -79,6 +103,19 @@ fn flag(number: u32, value: &Value, out: &mut Vec<u8>) {
 fn number(number: u32, value: &Value, out: &mut Vec<u8>) {
     if let Some(value) = value.as_int().filter(|value| *value != 0) {
         write_number_field(number, value, out);
+    }
+}
+
+/// A number of any kind. Field numbers are below 16.
+fn float(number: u8, value: &Value, out: &mut Vec<u8>) {
+    let value = match value {
+        Value::Int(value) => *value as f64,
+        Value::Float(value) => *value,
+        _ => return,
+    };
+    if value != 0.0 {
+        out.push(number << 3 | 1);
+        out.extend_from_slice(&value.to_le_bytes());
     }
 }
 
@@ -174,6 +211,11 @@ fn schema(value: &Value, out: &mut Vec<u8>) {
     text(3, value.get("title"), out);
     text(4, value.get("description"), out);
     any(5, value.get("default"), out);
+    float(6, value.get("multipleOf"), out);
+    float(7, value.get("maximum"), out);
+    flag(8, value.get("exclusiveMaximum"), out);
+    float(9, value.get("minimum"), out);
+    flag(10, value.get("exclusiveMinimum"), out);
     number(11, value.get("maxLength"), out);
     number(12, value.get("minLength"), out);
     text(13, value.get("pattern"), out);
@@ -202,6 +244,13 @@ fn schema(value: &Value, out: &mut Vec<u8>) {
     if value.has("properties") {
         write_nested(25, out, |out| properties(value.map("properties"), out));
     }
+    if value.has("externalDocs") {
+        write_nested(29, out, |out| {
+            text(1, value.get("externalDocs").get("description"), out);
+            text(2, value.get("externalDocs").get("url"), out);
+        });
+    }
+    any(30, value.get("example"), out);
     extensions(31, value, out);
 }
 

@@ -21,7 +21,7 @@ impl GroupVersionKind {
 }
 
 /// `api/v1`, `apis/apps/v1`.
-pub(crate) fn root_of(kind: &Kind) -> String {
+pub fn root_of(kind: &Kind) -> String {
     if kind.group.is_empty() {
         format!("api/{}", kind.version)
     } else {
@@ -31,22 +31,39 @@ pub(crate) fn root_of(kind: &Kind) -> String {
 
 /// The group as a word: `core`, `apps`, `rbacAuthorization`.
 pub(crate) fn group_word(group: &str) -> String {
-    if group.is_empty() {
-        return "core".to_owned();
+    match group {
+        "" => "core".to_owned(),
+        _ => operation_word(group.strip_suffix(".k8s.io").unwrap_or(group)),
     }
-    let mut parts = group.trim_end_matches(".k8s.io").split('.');
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |word, part| word + &capitalized(part))
+}
+
+/// What may stand in an operation id: letters, and digits but in front. What follows anything else is a capital.
+pub(crate) fn operation_word(text: &str) -> String {
+    let mut word = String::with_capacity(text.len());
+    let mut capital = false;
+    for (place, letter) in text.char_indices() {
+        if letter.is_alphabetic() || letter == '_' || (place > 0 && letter.is_numeric()) {
+            if capital {
+                word.extend(letter.to_uppercase())
+            } else {
+                word.push(letter)
+            }
+            capital = false;
+        } else {
+            capital = true;
+        }
+    }
+    word
 }
 
 /// The tag of a group version's operations: `core_v1`.
 pub(crate) fn tag(group: &str, version: &str) -> String {
-    format!("{}_{version}", group_word(group))
+    format!("{}_{}", group_word(group), operation_word(version))
 }
 
 /// The group and version within an operation id: `CoreV1`.
 pub(crate) fn group_version_word(group: &str, version: &str) -> String {
-    format!("{}{}", capitalized(&group_word(group)), capitalized(version))
+    format!("{}{}", capitalized(&group_word(group)), capitalized(&operation_word(version)))
 }
 
 pub(crate) fn capitalized(word: &str) -> String {
@@ -97,6 +114,8 @@ mod tests {
         assert_eq!(group_version_word("", "v1"), "CoreV1");
         assert_eq!(group_version_word("rbac.authorization.k8s.io", "v1"), "RbacAuthorizationV1");
         assert_eq!(tag("flowcontrol.apiserver.k8s.io", "v1"), "flowcontrolApiserver_v1");
+        assert_eq!(group_version_word("my-group.3scale.net", "v1"), "MyGroup3scaleNetV1");
+        assert_eq!(tag("foo-group", "foo-version"), "fooGroup_fooVersion");
         assert_eq!(with_article("Event"), "an Event");
         assert_eq!(with_article("Endpoints"), "Endpoints");
         assert_eq!(with_article("StorageClass"), "a StorageClass");

@@ -4,7 +4,7 @@ use rkube_kinds::{Kind, Subresource};
 use rkube_machinery::protobuf::type_of;
 
 use crate::names::{GroupVersionKind, capitalized, group_version_word, root_of, tag, with_article};
-use crate::parameters::{Parameter, for_action, of_options, path};
+use crate::parameters::{Parameter, for_action, namespace, of_options, path};
 
 pub(crate) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -41,9 +41,11 @@ pub(crate) enum Content {
     Text,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Produces {
     Json,
+    /// JSON and YAML, taken and given: custom resources.
+    Custom,
     Object,
     ObjectOrWatch,
     Log,
@@ -157,7 +159,7 @@ impl Resource<'_> {
             shared.push(path("name", format!("name of the {}", self.kind.kind)));
         }
         if self.kind.is_namespaced() {
-            shared.push(path("namespace", "The namespace of the object.".to_owned()));
+            shared.push(namespace());
         }
         push_path(paths, path_text, self.tag(), shared, operations);
     }
@@ -386,7 +388,7 @@ impl Resource<'_> {
     ) {
         let mut shared = vec![path("name", format!("name of the {named_kind}"))];
         if self.kind.is_namespaced() {
-            shared.push(path("namespace", "The namespace of the object.".to_owned()));
+            shared.push(namespace());
         }
         if with_path {
             shared.push(path("path", "The path behind the proxy.".to_owned()));
@@ -395,12 +397,12 @@ impl Resource<'_> {
     }
 }
 
-fn status() -> Content {
+pub(crate) fn status() -> Content {
     Content::Type(format!("{META}.Status"))
 }
 
 /// Moves parameters that all operations have to the path.
-fn push_path(
+pub(crate) fn push_path(
     paths: &mut Vec<Path>,
     path: String,
     tag: String,

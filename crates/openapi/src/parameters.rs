@@ -1,7 +1,10 @@
 //! The parameters that operations take.
 
 use rkube_machinery::schema::Shape;
-use rkube_machinery::{Type, TypeRef};
+use rkube_machinery::{Map, Type, TypeRef, Value, json, object};
+
+use crate::definitions::typed;
+use crate::hash::Fnv;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parameter {
@@ -77,6 +80,16 @@ pub(crate) fn for_action(action: &str) -> Vec<Parameter> {
     parameters
 }
 
+/// The query parameters of an action on custom resources: those of the options that it takes, with nothing left out and
+/// nothing added.
+pub(crate) fn for_custom_action(action: &str) -> Vec<Parameter> {
+    match action {
+        "deletecollection" => for_action("list"),
+        "get" => for_action("get").into_iter().chain(query("resourceVersion")).collect(),
+        _ => for_action(action),
+    }
+}
+
 /// The parameters of every action, with what they do.
 const QUERY: &[(&str, &str, &str)] = &[
     (
@@ -146,6 +159,52 @@ fn scalar(shape: &Shape) -> Option<&'static str> {
         Shape::List(inner) => scalar(inner),
         _ => None,
     }
+}
+
+/// Parameters that swagger has once for all operations. The two that are left out are looked for by older kubectls, who
+/// follow no references.
+pub(crate) fn shared() -> Map {
+    let queries = QUERY.iter().filter_map(|entry| query(entry.0)).chain([namespace()]);
+    let entries = queries.filter_map(|parameter| Some((shared_name(&parameter)?.into(), written_in_v2(&parameter))));
+    Map::sorted(entries.collect())
+}
+
+/// The parameter in swagger: a reference where it is [shared].
+pub(crate) fn in_v2(parameter: &Parameter) -> Value {
+    match shared_name(parameter) {
+        Some(name) => object! { "$ref": format!("#/parameters/{name}") },
+        None => written_in_v2(parameter),
+    }
+}
+
+fn written_in_v2(parameter: &Parameter) -> Value {
+    let mut out = typed(parameter.kind, "");
+    out.insert("description", parameter.description.as_str());
+    out.insert("in", parameter.place.name());
+    out.insert("name", parameter.name);
+    if parameter.place == Place::Path {
+        out.insert("required", true);
+    }
+    out.insert("uniqueItems", true);
+    Value::Object(out)
+}
+
+/// The name of a shared parameter: its own with a mark of its content.
+fn shared_name(parameter: &Parameter) -> Option<String> {
+    let is_known = match parameter.place {
+        Place::Query => query(parameter.name).as_ref() == Some(parameter),
+        Place::Path => namespace() == *parameter,
+    };
+    if !is_known || matches!(parameter.name, "dryRun" | "fieldValidation") {
+        return None;
+    }
+    let mut hash = Fnv::new();
+    hash.add(json::to_string(&written_in_v2(parameter)).as_bytes());
+    Some(format!("{}-{}", parameter.name, &hash.text()[..8]))
+}
+
+pub(crate) fn namespace() -> Parameter {
+    path("namespace", "The namespace of the object.".to_owned())
 }
 
 pub(crate) fn path(name: &'static str, description: String) -> Parameter {

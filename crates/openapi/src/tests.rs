@@ -1,12 +1,13 @@
 //! What clients look for in the documents.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use rkube_kinds::{Kind, Row, Scope, Subresource};
 
 use rkube_machinery::{Value, json};
 
-use crate::{v2_document, v2_protobuf, v3_document, v3_index, v3_paths};
+use crate::part::protobuf_document;
+use crate::{Custom, Form, Frame, Part, document, v2_part, v3_index, v3_part, v3_paths};
 
 static ROWS: &[Row] = &[
     Row {
@@ -43,7 +44,13 @@ fn kinds() -> Vec<&'static Kind> {
 }
 
 fn v3(path: &str) -> String {
-    String::from_utf8(v3_document(&kinds(), path).unwrap()).unwrap()
+    let part = v3_part(&kinds(), path, &[]).unwrap();
+    String::from_utf8(document(Frame::V3BuiltIn, &[Arc::new(part)]).concat()).unwrap()
+}
+
+fn v2() -> Value {
+    let part = v2_part(&kinds(), Form::V2Json, &Custom::TYPES);
+    json::parse(&document(Frame::V2Json, &[Arc::new(part)]).concat()).unwrap()
 }
 
 #[test]
@@ -54,8 +61,8 @@ fn the_index_names_every_document() {
         paths,
         ["api", "api/v1", "apis", "apis/rbac.authorization.k8s.io", "apis/rbac.authorization.k8s.io/v1", "version"]
     );
-    assert!(paths.iter().all(|path| v3_document(&kinds(), path).is_some()));
-    assert!(v3_document(&kinds(), "apis/apps/v1").is_none());
+    assert!(paths.iter().all(|path| v3_part(&kinds(), path, &[]).is_some()));
+    assert!(v3_part(&kinds(), "apis/apps/v1", &[]).is_none());
     let index = v3_index(entries);
     let url = index.at(&["paths", "api/v1", "serverRelativeURL"]).as_str();
     assert!(url.starts_with("/openapi/v3/api/v1?hash="), "{url}");
@@ -105,18 +112,29 @@ fn descriptions_are_there() {
 
 #[test]
 fn swagger_refers_to_what_it_defines() {
-    let document = v2_document(&kinds());
+    let document = v2();
     let mut references = Vec::new();
     collect_references(&document, &mut references);
     assert!(references.len() > 100);
     for reference in references {
-        let name = reference.strip_prefix("#/definitions/").unwrap();
-        assert!(document.get("definitions").has(name), "{name}");
+        let (map, name) = reference.strip_prefix("#/").unwrap().split_once('/').unwrap();
+        assert!(document.get(map).has(name), "{reference}");
     }
     let patch = document.at(&["paths", "/api/v1/namespaces/{namespace}/pods/{name}", "patch"]);
     assert_eq!(patch.str("x-kubernetes-action"), "patch");
     assert!(patch.list("parameters").iter().any(|parameter| parameter.str("name") == "dryRun"));
     assert!(!json::to_string(document.get("definitions")).contains("\"default\":"));
+}
+
+#[test]
+fn documents_are_json() {
+    for path in ["api", "api/v1", "version"] {
+        let document = json::parse(v3(path).as_bytes()).unwrap();
+        assert_eq!(document.str("openapi"), "3.0.0");
+        assert!(document.at(&["components", "securitySchemes"]).has("BearerToken"));
+        assert!(!document.map("paths").is_empty());
+    }
+    assert_eq!(v2().str("swagger"), "2.0");
 }
 
 fn collect_references(value: &Value, out: &mut Vec<String>) {
@@ -137,16 +155,14 @@ fn collect_references(value: &Value, out: &mut Vec<String>) {
 #[test]
 fn swagger_in_protobuf_is_what_gnostic_reads() {
     use rkube_machinery::object;
-    let document = object! {
-        "swagger": "2.0",
-        "info": object! { "title": "T", "version": "v" },
-        "paths": object! { "/a": object! { "get": object! {
-            "operationId": "i",
-            "responses": object! { "200": object! { "description": "OK" } },
-            "x-kubernetes-action": "get",
-        } } },
-        "definitions": object! { "D": object! { "type": "object" } },
-    };
+    let skeleton = object! { "swagger": "2.0", "info": object! { "title": "T", "version": "v" } };
+    let paths = object! { "/a": object! { "get": object! {
+        "operationId": "i",
+        "responses": object! { "200": object! { "description": "OK" } },
+        "x-kubernetes-action": "get",
+    } } };
+    let definitions = object! { "D": object! { "type": "object" } };
+    let part = Part::new(Form::V2Protobuf, paths.as_map(), definitions.as_map());
     let expected: &[&[u8]] = &[
         b"\x0a\x032.0\x12\x06\x0a\x01T\x12\x01v",
         b"\x42\x3f\x12\x3d\x0a\x02/a\x12\x37\x12\x35\x2a\x01i",
@@ -154,6 +170,6 @@ fn swagger_in_protobuf_is_what_gnostic_reads() {
         b"\x6a\x1f\x0a\x13x-kubernetes-action\x12\x08\x12\x06\"get\"\n",
         b"\x4a\x12\x0a\x10\x0a\x01D\x12\x0b\xb2\x01\x08\x0a\x06object",
     ];
-    let bytes = v2_protobuf(&document);
+    let bytes = protobuf_document(&skeleton, &[Arc::new(part)]).concat();
     assert_eq!(bytes.escape_ascii().to_string(), expected.concat().escape_ascii().to_string());
 }

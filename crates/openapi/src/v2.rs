@@ -9,34 +9,33 @@ use crate::definitions::{Dialect, PATCH, definitions, kind_extension, reachable,
 use crate::descriptions::Descriptions;
 use crate::names::root_of;
 use crate::operations::{Body, Content, META, Operation, Path, Produces, paths_of};
-use crate::parameters::{Parameter, Place};
-use crate::v3::{response_text, root_path, security_schemes, types_of, v3_paths};
+use crate::parameters;
+use crate::part::{Form, Part};
+use crate::v3::{response_text, root_path, types_of, v3_paths};
 
-/// The answer to `/openapi/v2`.
-pub fn v2_document(kinds: &[&Kind]) -> Value {
+/// The built-in part of the answer to `/openapi/v2`. `shared`: types that others in the document refer to.
+pub fn v2_part(kinds: &[&Kind], form: Form, shared: &[&str]) -> Part {
     let mut paths = Vec::new();
     for (root, _) in v3_paths(kinds) {
         let of_path: Vec<&Kind> = kinds.iter().copied().filter(|kind| root_of(kind) == root).collect();
         if of_path.is_empty() { paths.extend(root_path(kinds, &root)) } else { paths.extend(paths_of(&of_path)) }
     }
-    let names = reachable(types_of(&paths));
+    let names = reachable(types_of(&paths).into_iter().chain(shared.iter().map(|name| (*name).to_owned())));
     let descriptions = Descriptions::gather(|name| names.contains(name));
-    let shared: BTreeSet<(String, String)> =
+    let group_versions: BTreeSet<(String, String)> =
         kinds.iter().map(|kind| (kind.group.to_string(), kind.version.to_string())).collect();
-    object! {
-        "definitions": definitions(&names, Dialect::V2, &descriptions, &shared),
-        "info": object! { "title": "Kubernetes", "version": "unversioned" },
-        "paths": Map::sorted(paths.iter().map(|path| (path.path.as_str().into(), path_item(path))).collect()),
-        "security": vec![object! { "BearerToken": Vec::<Value>::new() }],
-        "securityDefinitions": security_schemes(),
-        "swagger": "2.0",
-    }
+    let definitions = definitions(&names, Dialect::V2, &descriptions, &group_versions);
+    Part::new(form, &path_items(&paths), &definitions)
+}
+
+pub(crate) fn path_items(paths: &[Path]) -> Map {
+    Map::sorted(paths.iter().map(|path| (path.path.as_str().into(), path_item(path))).collect())
 }
 
 fn path_item(path: &Path) -> Value {
     let mut out = Map::new();
     if !path.parameters.is_empty() {
-        out.insert("parameters", Value::Array(path.parameters.iter().map(parameter).collect()));
+        out.insert("parameters", Value::Array(path.parameters.iter().map(parameters::in_v2).collect()));
     }
     for item in &path.operations {
         out.insert(item.method, operation(item, &path.tag));
@@ -50,7 +49,7 @@ fn operation(operation: &Operation, tag: &str) -> Value {
     out.insert("description", operation.description.as_str());
     out.insert("operationId", operation.id.as_str());
     let mut parameters: Vec<Value> = operation.body.iter().map(body_parameter).collect();
-    parameters.extend(operation.parameters.iter().map(parameter));
+    parameters.extend(operation.parameters.iter().map(parameters::in_v2));
     if !parameters.is_empty() {
         out.insert("parameters", parameters);
     }
@@ -76,12 +75,16 @@ fn operation(operation: &Operation, tag: &str) -> Value {
 
 fn consumes(operation: &Operation) -> &'static [&'static str] {
     match (&operation.body, &operation.action) {
+        (Some(Body::Patch), _) if operation.produces == Produces::Custom => {
+            &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"]
+        }
         (Some(Body::Patch), _) => &[
             "application/json-patch+json",
             "application/merge-patch+json",
             "application/strategic-merge-patch+json",
             "application/apply-patch+yaml",
         ],
+        _ if operation.produces == Produces::Custom => produces(operation.produces),
         (_, None) => produces(operation.produces),
         _ => &["*/*"],
     }
@@ -90,6 +93,7 @@ fn consumes(operation: &Operation) -> &'static [&'static str] {
 fn produces(produces: Produces) -> &'static [&'static str] {
     match produces {
         Produces::Json => &["application/json"],
+        Produces::Custom => &["application/json", "application/yaml"],
         Produces::Object => &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"],
         Produces::ObjectOrWatch => &[
             "application/json",
@@ -101,18 +105,6 @@ fn produces(produces: Produces) -> &'static [&'static str] {
         Produces::Log => &["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"],
         Produces::Anything => &["*/*"],
     }
-}
-
-fn parameter(parameter: &Parameter) -> Value {
-    let mut out = typed(parameter.kind, "");
-    out.insert("description", parameter.description.as_str());
-    out.insert("in", parameter.place.name());
-    out.insert("name", parameter.name);
-    if parameter.place == Place::Path {
-        out.insert("required", true);
-    }
-    out.insert("uniqueItems", true);
-    Value::Object(out)
 }
 
 fn body_parameter(body: &Body) -> Value {

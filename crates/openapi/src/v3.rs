@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use rkube_kinds::Kind;
-use rkube_machinery::{Map, TypeRef, Value, json, object};
+use rkube_machinery::{Map, TypeRef, Value, object};
 
 use crate::definitions::{Dialect, PATCH, definitions, kind_extension, reachable, typed};
 use crate::descriptions::Descriptions;
+use crate::hash::Fnv;
 use crate::names::{group_word, root_of};
 use crate::operations::{Body, Content, META, Operation, Path, Produces, discovery, paths_of};
 use crate::parameters::{Parameter, Place};
+use crate::part::{Form, Part};
 
 /// The paths below `/openapi/v3/` at which built-in documents lie, each with a hash that changes with its content:
 /// `api`, `api/v1`, `apis`, `apis/apps`, `apis/apps/v1`, `version`, …
@@ -22,7 +24,8 @@ pub fn v3_paths(kinds: &[&Kind]) -> Vec<(String, String)> {
         }
         paths.insert(root);
     }
-    paths.into_iter().map(|path| (path.clone(), hash(kinds, &path))).collect()
+    let table = table_hash();
+    paths.into_iter().map(|path| (path.clone(), hash(table.clone(), kinds, &path))).collect()
 }
 
 /// The answer to `/openapi/v3`: where each document lies. Entries are paths with their hashes, those of
@@ -35,34 +38,23 @@ pub fn v3_index(entries: impl IntoIterator<Item = (String, String)>) -> Value {
     object! { "paths": Map::sorted(paths.collect()) }
 }
 
-/// The document at one of [`v3_paths`], as JSON; `None` where there is none.
-pub fn v3_document(kinds: &[&Kind], path: &str) -> Option<Vec<u8>> {
+/// The built-in part of the document at one of [`v3_paths`]; `None` where there is none. `shared`: types that others in
+/// the document refer to.
+pub fn v3_part(kinds: &[&Kind], path: &str, shared: &[&str]) -> Option<Part> {
     let of_path: Vec<&Kind> = kinds.iter().copied().filter(|kind| root_of(kind) == path).collect();
     let paths = match of_path.first() {
         Some(_) => paths_of(&of_path),
         None => vec![root_path(kinds, path)?],
     };
-    let names = reachable(types_of(&paths));
+    let names = reachable(types_of(&paths).into_iter().chain(shared.iter().map(|name| (*name).to_owned())));
     let descriptions = Descriptions::gather(|name| names.contains(name));
-    let shared = of_path.iter().map(|kind| (kind.group.to_string(), kind.version.to_string())).collect();
-    let schemas = definitions(&names, Dialect::V3, &descriptions, &shared);
-    let document = object! {
-        "components": object! { "schemas": schemas, "securitySchemes": security_schemes() },
-        "info": object! { "title": "Kubernetes", "version": "unversioned" },
-        "openapi": "3.0.0",
-        "paths": Map::sorted(paths.iter().map(|path| (path.path.as_str().into(), path_item(path))).collect()),
-    };
-    let mut out = Vec::with_capacity(1 << 16);
-    json::write(&document, &mut out);
-    Some(out)
+    let group_versions = of_path.iter().map(|kind| (kind.group.to_string(), kind.version.to_string())).collect();
+    let schemas = definitions(&names, Dialect::V3, &descriptions, &group_versions);
+    Some(Part::new(Form::V3, &path_items(&paths), &schemas))
 }
 
-pub(crate) fn security_schemes() -> Value {
-    object! {
-        "BearerToken": object! {
-            "description": "Bearer Token authentication", "in": "header", "name": "authorization", "type": "apiKey",
-        },
-    }
+pub(crate) fn path_items(paths: &[Path]) -> Map {
+    Map::sorted(paths.iter().map(|path| (path.path.as_str().into(), path_item(path))).collect())
 }
 
 /// Discovery above the group versions, and the version.
@@ -131,7 +123,7 @@ fn operation(operation: &Operation, tag: &str) -> Value {
         out.insert("parameters", parameters(&operation.parameters));
     }
     if let Some(body) = &operation.body {
-        out.insert("requestBody", request_body(body));
+        out.insert("requestBody", request_body(body, operation.produces));
     }
     let mut responses = Map::new();
     for (code, answer) in &operation.responses {
@@ -167,31 +159,48 @@ fn parameters(parameters: &[Parameter]) -> Value {
     Value::Array(parameters.iter().map(one).collect())
 }
 
-fn request_body(body: &Body) -> Value {
-    let reference = |name: &str| object! { "schema": Dialect::V3.reference(name) };
-    match body {
-        Body::Object(name) => object! { "content": object! { "*/*": reference(name) }, "required": true },
-        Body::DeleteOptions => {
-            object! { "content": object! { "*/*": reference(&format!("{META}.DeleteOptions")) } }
-        }
-        Body::Patch => {
-            let content: Map = PATCHES.iter().map(|kind| (*kind, reference(PATCH))).collect();
-            object! { "content": content, "required": true }
-        }
+fn request_body(body: &Body, produces: Produces) -> Value {
+    let (name, media_types, required) = match body {
+        Body::Object(name) => (name.clone(), taken(produces), true),
+        Body::DeleteOptions => (format!("{META}.DeleteOptions"), taken(produces), false),
+        Body::Patch => (PATCH.to_owned(), patches(produces), true),
+    };
+    let reference = || object! { "schema": Dialect::V3.reference(&name) };
+    let content: Map = media_types.iter().map(|media_type| (*media_type, reference())).collect();
+    let mut out = Map::new();
+    out.insert("content", content);
+    if required {
+        out.insert("required", true);
+    }
+    Value::Object(out)
+}
+
+/// The media types of bodies that are not patches.
+fn taken(produces: Produces) -> &'static [&'static str] {
+    match produces {
+        Produces::Custom => media_types(produces),
+        _ => &["*/*"],
     }
 }
 
-/// The media types of patches, in order.
-pub(crate) const PATCHES: &[&str] = &[
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-];
+/// The media types of patches, in order. Custom resources have no strategic ones.
+fn patches(produces: Produces) -> &'static [&'static str] {
+    let all = &[
+        "application/apply-patch+yaml",
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+    ];
+    match produces {
+        Produces::Custom => &all[..3],
+        _ => all,
+    }
+}
 
 pub(crate) fn media_types(produces: Produces) -> &'static [&'static str] {
     match produces {
         Produces::Json => &["application/json"],
+        Produces::Custom => &["application/json", "application/yaml"],
         Produces::Object => &["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"],
         Produces::ObjectOrWatch => &[
             "application/json",
@@ -220,43 +229,33 @@ pub(crate) fn response_text(code: u16) -> &'static str {
     }
 }
 
-/// A hash over everything that a document is made from: our version, the kinds at the path, the schema table.
-fn hash(kinds: &[&Kind], path: &str) -> String {
-    let mut hash = Fnv::new();
-    hash.add(env!("CARGO_PKG_VERSION"));
-    hash.add(path);
+/// The hash of a document: of what all are made from, and of the kinds at its path.
+fn hash(mut hash: Fnv, kinds: &[&Kind], path: &str) -> String {
+    hash.add(path.as_bytes());
     for kind in kinds.iter().filter(|kind| root_of(kind).starts_with(path)) {
         for text in [&kind.group, &kind.version, &kind.kind, &kind.resource, &kind.type_name] {
-            hash.add(text);
+            hash.add(text.as_bytes());
         }
-        kind.verbs.iter().for_each(|verb| hash.add(verb));
+        kind.verbs.iter().for_each(|verb| hash.add(verb.as_bytes()));
         for subresource in kind.subresources {
-            hash.add(subresource.name);
-            subresource.verbs.iter().for_each(|verb| hash.add(verb));
+            hash.add(subresource.name.as_bytes());
+            subresource.verbs.iter().for_each(|verb| hash.add(verb.as_bytes()));
         }
     }
-    for ty in TypeRef::all().map(TypeRef::get) {
-        hash.add(ty.name);
-        for field in ty.fields {
-            hash.add(field.name);
-            hash.add(field.go_type);
-            hash.add(field.default.unwrap_or_default());
-        }
-    }
-    format!("{:032X}", hash.0)
+    hash.text()
 }
 
-/// FNV-1a with 128 bits: not for secrets, only to tell documents apart.
-struct Fnv(u128);
-
-impl Fnv {
-    fn new() -> Self {
-        Fnv(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
-    }
-
-    fn add(&mut self, text: &str) {
-        for byte in text.bytes().chain([0]) {
-            self.0 = (self.0 ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
+/// What all documents are made from: our version and the schema table.
+fn table_hash() -> Fnv {
+    let mut hash = Fnv::new();
+    hash.add(env!("CARGO_PKG_VERSION").as_bytes());
+    for ty in TypeRef::all().map(TypeRef::get) {
+        hash.add(ty.name.as_bytes());
+        for field in ty.fields {
+            hash.add(field.name.as_bytes());
+            hash.add(field.go_type.as_bytes());
+            hash.add(field.default.unwrap_or_default().as_bytes());
         }
     }
+    hash
 }
