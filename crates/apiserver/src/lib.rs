@@ -1,7 +1,7 @@
 //! The API server: the road of a request, from a client's bytes to the store and back to every watcher.
 //!
-//! The modules in the order in which a request meets them: [`serve`] (TLS, HTTP), [`road`], [`request`], [`authn`],
-//! [`authz`], [`content`], [`registry`], [`admission`], the catalog's cache over the store. Beside the road: [`discovery`],
+//! The modules in the order in which a request meets them: [`serve`] (TLS, HTTP), [`road`], [`request`], the lists of
+//! `rkube-access`, [`content`], [`registry`], [`admission`], the catalog's cache over the store. Beside the road: [`discovery`],
 //! [`openapi`], [`health`], [`metrics`]. In the process, components call [`ApiServer::handle`] without a socket, on
 //! the same road.
 
@@ -10,14 +10,13 @@
 mod admission;
 mod allocation;
 mod apart;
-pub mod authn;
-mod authz;
 mod bootstrap;
 mod content;
 mod discovery;
 mod features;
 mod health;
 mod identity_lease;
+mod impersonation;
 mod limits;
 mod metrics;
 mod openapi;
@@ -35,5 +34,4 @@ pub use content::Body;
 pub use features::Features;
 pub use limits::InFlightMax;
 pub use registry::Component;
-pub use request::{User, UserRef};
 pub use server::{ApiServer, Config, Error};

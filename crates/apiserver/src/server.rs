@@ -5,6 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rkube_access::authenticate::service_account::Signer;
+use rkube_access::authenticate::{Authenticators, TokenFile};
+use rkube_access::authorize::Authorizers;
+use rkube_access::{User, UserRef};
 use rkube_catalog::Catalog;
 use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
@@ -17,8 +21,6 @@ use crate::admission::Chain;
 use crate::allocation::default_range::DefaultRange;
 use crate::allocation::repair::{self, Repair};
 use crate::allocation::{Allocation, Ranges};
-use crate::authn::Tokens;
-use crate::authn::service_account::Signer;
 use crate::bootstrap;
 use crate::features::Features;
 use crate::identity_lease;
@@ -26,7 +28,6 @@ use crate::limits::{InFlightMax, Limits};
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::registry::{Component, Leases};
-use crate::request::{User, UserRef};
 
 /// How long the end waits for the server's lease to be removed.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -41,7 +42,7 @@ pub struct Config {
     pub kinds: Vec<Arc<Kind>>,
     pub features: Features,
     pub in_flight_max: InFlightMax,
-    pub tokens: Tokens,
+    pub token_file: TokenFile,
     /// PEM of the key that signs the tokens of service accounts.
     pub service_account_key: String,
     /// From where services get their addresses: one range, or one of each family with that of the default family first.
@@ -67,9 +68,10 @@ pub struct ApiServer {
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) openapi: OpenApi,
-    pub(crate) tokens: Tokens,
-    /// Signs and verifies the tokens of service accounts.
-    pub(crate) signer: Option<Signer>,
+    pub(crate) authenticators: Authenticators,
+    pub(crate) authorizers: Arc<Authorizers>,
+    /// Signs the tokens of service accounts.
+    pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) features: Features,
     /// True once the server takes no more work: watches end.
     pub(crate) draining: watch::Sender<bool>,
@@ -98,13 +100,15 @@ impl ApiServer {
         let ranges = Ranges::new(&config.service_ranges, config.node_ports).map_err(Error::Configuration)?;
         let signer = match config.service_account_key.as_str() {
             "" => None,
-            pem => Some(Signer::new(pem).map_err(Error::Configuration)?),
+            pem => Some(Arc::new(Signer::new(pem).map_err(Error::Configuration)?)),
         };
         let catalog = Catalog::start(config.store.clone(), &config.kinds, config.clock.clone()).await;
         let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
         let allocation = Allocation::new(ranges);
+        let authenticators = Authenticators::new(config.token_file, signer.clone(), &catalog, &config.clock);
+        let authorizers = Arc::new(Authorizers::default());
         let server = Arc::new(ApiServer {
-            admission: Chain::new(&catalog.snapshot(), &config.entropy),
+            admission: Chain::new(&catalog.snapshot(), &config.entropy, &authorizers),
             store: config.store,
             cache_may_lag: config.store_is_shared,
             clock: config.clock,
@@ -114,7 +118,8 @@ impl ApiServer {
             limits: Limits::new(config.in_flight_max),
             metrics: Arc::new(Metrics::default()),
             openapi: OpenApi::new(config.kinds),
-            tokens: config.tokens,
+            authenticators,
+            authorizers,
             signer,
             features: config.features,
             catalog,

@@ -31,7 +31,7 @@ pub async fn server() -> Arc<ApiServer> {
         entropy: Arc::new(Counter(AtomicI64::new(0))),
         kinds: rkube_kinds::all().to_vec(),
         features: crate::features::Features::default(),
-        tokens: crate::authn::Tokens::default(),
+        token_file: rkube_access::authenticate::TokenFile::default(),
         service_account_key: String::new(),
         service_ranges: vec![rkube_machinery::names::address::Subnet::parse_sloppy("10.96.0.0/12").unwrap()],
         node_ports: 30000..=32767,

@@ -1,24 +1,24 @@
 //! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: who may act for a
 //! signer, and what nobody gets signed.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
-use http::Method;
+use rkube_access::MASTERS;
+use rkube_access::authorize::{Attributes as Asked, Authorizers, ResourceAttributes};
 use rkube_machinery::field::quote;
 use rkube_machinery::{Status, Value};
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer as _;
 
 use super::{Attributes, Operation, Plugin};
-use crate::authz;
-use crate::request::{RequestInfo, User};
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-const MASTERS: &str = "system:masters";
 
 /// Approving needs the right to approve for the signer.
-pub struct CertificateApproval;
+pub struct CertificateApproval(pub Arc<Authorizers>);
 
 impl Plugin for CertificateApproval {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
@@ -28,12 +28,19 @@ impl Plugin for CertificateApproval {
     fn validate(&self, attributes: &mut Attributes<'_>, _request: &Value) -> Result<(), Status> {
         let Some(old) = attributes.old else { return Ok(()) };
         let signer = old.get("spec").str("signerName");
-        check_signer(attributes, old, "approve", signer, "user not permitted to approve requests with signerName")
+        check_signer(
+            &self.0,
+            attributes,
+            old,
+            "approve",
+            signer,
+            "user not permitted to approve requests with signerName",
+        )
     }
 }
 
 /// Writing a certificate needs the right to sign for the signer.
-pub struct CertificateSigning;
+pub struct CertificateSigning(pub Arc<Authorizers>);
 
 impl Plugin for CertificateSigning {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
@@ -48,12 +55,19 @@ impl Plugin for CertificateSigning {
             return Ok(());
         }
         let signer = old.get("spec").str("signerName");
-        check_signer(attributes, request, "sign", signer, "user not permitted to sign requests with signerName")
+        check_signer(
+            &self.0,
+            attributes,
+            request,
+            "sign",
+            signer,
+            "user not permitted to sign requests with signerName",
+        )
     }
 }
 
 /// Trust for a signer is given by those who may attest for it.
-pub struct ClusterTrustBundleAttest;
+pub struct ClusterTrustBundleAttest(pub Arc<Authorizers>);
 
 impl Plugin for ClusterTrustBundleAttest {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
@@ -65,7 +79,7 @@ impl Plugin for ClusterTrustBundleAttest {
         if signer.is_empty() || attributes.old.is_some_and(|old| old.get("spec") == bundle.get("spec")) {
             return Ok(());
         }
-        check_signer(attributes, bundle, "attest", signer, "user not permitted to attest for signerName")
+        check_signer(&self.0, attributes, bundle, "attest", signer, "user not permitted to attest for signerName")
     }
 }
 
@@ -98,6 +112,7 @@ fn asks_for(organization: &str, request: &str) -> Option<bool> {
 }
 
 fn check_signer(
+    authorizers: &Authorizers,
     attributes: &Attributes<'_>,
     object: &Value,
     verb: &str,
@@ -105,15 +120,13 @@ fn check_signer(
     why: &str,
 ) -> Result<(), Status> {
     let domain = signer.split('/').next().unwrap_or_default();
-    if may(attributes.user, verb, signer) || may(attributes.user, verb, &format!("{domain}/*")) {
+    let may = |name: &str| {
+        let asked =
+            ResourceAttributes { verb, group: GROUP, version: "v1", resource: "signers", name, ..Default::default() };
+        authorizers.allow(attributes.user, &Asked::Resource(asked))
+    };
+    if may(signer) || may(&format!("{domain}/*")) {
         return Ok(());
     }
     Err(attributes.forbidden(object, format!("{why} {}", quote(signer))))
-}
-
-fn may(user: &User, verb: &str, signer: &str) -> bool {
-    let mut info = RequestInfo::new(&Method::GET, "/apis/certificates.k8s.io/v1/signers", false);
-    info.verb = verb.to_owned().into();
-    info.name = signer.into();
-    authz::authorize(user, &info).is_ok()
 }

@@ -20,11 +20,12 @@ mod topology_labels;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rkube_access::User;
+use rkube_access::authorize::Authorizers;
 use rkube_machinery::host::Entropy;
 use rkube_machinery::{GroupResource, Status, Value};
 
 use crate::registry::Call;
-use crate::request::User;
 use rkube_catalog::{Served, Snapshot};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +119,8 @@ pub struct Chain {
 }
 
 impl Chain {
-    pub fn new(resources: &Snapshot, entropy: &Arc<dyn Entropy>) -> Chain {
+    pub fn new(resources: &Snapshot, entropy: &Arc<dyn Entropy>, authorizers: &Arc<Authorizers>) -> Chain {
+        let authorizers = || authorizers.clone();
         let v1 = |group, resource| Objects(resources.resource(group, "v1", resource));
         let workloads = Objects(resources.resource("scheduling.k8s.io", "v1alpha2", "workloads"));
         Chain {
@@ -138,9 +140,9 @@ impl Chain {
                 Box::new(storage_protection::StorageObjectInUseProtection),
                 Box::new(claim_resize::PersistentVolumeClaimResize { classes: v1("storage.k8s.io", "storageclasses") }),
                 Box::new(runtime_class::RuntimeClass { classes: v1("node.k8s.io", "runtimeclasses") }),
-                Box::new(certificates::CertificateApproval),
-                Box::new(certificates::CertificateSigning),
-                Box::new(certificates::ClusterTrustBundleAttest),
+                Box::new(certificates::CertificateApproval(authorizers())),
+                Box::new(certificates::CertificateSigning(authorizers())),
+                Box::new(certificates::ClusterTrustBundleAttest(authorizers())),
                 Box::new(certificates::CertificateSubjectRestriction),
                 Box::new(default_class::DefaultClass::of_ingresses(v1("networking.k8s.io", "ingressclasses"))),
                 Box::new(pod_group_workload::PodGroupWorkloadExists { workloads }),

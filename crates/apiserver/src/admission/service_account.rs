@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rkube_machinery::host::Entropy;
+use rkube_machinery::names::generated::generate_name;
 use rkube_machinery::{Status, Text, Value, names, object};
 
 use super::{Attributes, Objects, Operation, Plugin};
-use crate::registry::generate_name;
 
 const DEFAULT: &str = "default";
 const MIRROR: &str = "kubernetes.io/config.mirror";

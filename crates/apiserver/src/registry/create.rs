@@ -1,6 +1,7 @@
 //! `create`: a new object, from the body to the store.
 
 use bytes::Bytes;
+use rkube_machinery::names::generated;
 use rkube_machinery::{Status, Value};
 use rkube_store::Expect;
 
@@ -60,7 +61,7 @@ impl Call<'_> {
             metadata::fill(metadata, &*server.entropy, self.now());
             if generated {
                 let prefix = metadata.str("generateName").to_owned();
-                metadata.set("name", metadata::generate_name(&prefix, &*server.entropy));
+                metadata.set("name", generated::generate_name(&prefix, &*server.entropy));
             }
             let version = metadata.remove("resourceVersion").unwrap_or_default();
             if kind.strategy.has_generation {

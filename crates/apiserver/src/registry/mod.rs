@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
+use rkube_access::UserRef;
 use rkube_catalog::Snapshot;
 use rkube_kinds::Kind;
 use rkube_kinds::kind::{Part, Requester};
@@ -38,10 +39,9 @@ pub use components::Component;
 pub use delete::Preconditions;
 pub use internal_write::{AGENT, InternalWriter};
 pub use lease::Leases;
-pub use metadata::{generate_name, uuid};
 
 use crate::content::{Accept, Answer, Format, Input, object_answer};
-use crate::request::{FieldValidation, Options, RequestInfo, UserRef};
+use crate::request::{FieldValidation, Options, RequestInfo};
 use crate::server::ApiServer;
 use rkube_catalog::Served;
 use rkube_catalog::{Entry, Object};

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use rkube_access::authenticate::service_account::{Binding, Claims};
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{GroupResource, Status, TypeRef, Value, decode, object, time};
 
 use super::super::Call;
-use crate::authn::service_account::{Binding, Claims};
 use crate::content::{Answer, unlisted_answer};
 
 const TYPE: &str = "io.k8s.api.authentication.v1.TokenRequest";

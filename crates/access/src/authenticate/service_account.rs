@@ -1,25 +1,42 @@
 //! Tokens of service accounts: signed by this cluster's key, good as long as the account and what they are bound to live.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
 };
-use rkube_machinery::host::Entropy;
+use rkube_catalog::{Catalog, Object, Snapshot};
+use rkube_machinery::host::{Clock, Entropy};
+use rkube_machinery::names::generated::uuid;
 use rkube_machinery::{Text, Value, json, object, time};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::{CREDENTIAL_ID, authenticated};
-use crate::registry::uuid;
-use crate::request::{User, UserRef};
-use rkube_catalog::Snapshot;
+use super::{CREDENTIAL_ID, TokenAuthenticator, TokenUser};
+use crate::{User, UserRef};
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// Clocks may differ by this much, and so long after an object's deletion its tokens still hold.
 const LEEWAY_SECONDS: i64 = 60;
+
+/// The accounts of this cluster, found in the catalog.
+pub struct ServiceAccounts {
+    pub signer: Arc<Signer>,
+    pub catalog: Arc<Catalog>,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl TokenAuthenticator for ServiceAccounts {
+    fn user_of(&self, token: &str, audiences: &[String]) -> Option<Result<TokenUser, String>> {
+        let own = [self.signer.issuer().to_owned()];
+        let audiences = if audiences.is_empty() { &own[..] } else { audiences };
+        Some(self.signer.verify(token, audiences, self.clock.now_seconds(), &self.catalog.snapshot()))
+    }
+}
 
 /// The cluster's key for tokens.
 pub struct Signer {
@@ -93,7 +110,7 @@ impl Signer {
         audiences: &[String],
         now: i64,
         resources: &Snapshot,
-    ) -> Result<(UserRef, Vec<String>), String> {
+    ) -> Result<TokenUser, String> {
         let (text, signature) = token.rsplit_once('.').ok_or("not a token of ours")?;
         let (header, payload) = text.split_once('.').ok_or("not a token of ours")?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| "not a token of ours".to_owned());
@@ -180,11 +197,11 @@ fn user_of(claims: &Value, now: i64, resources: &Snapshot) -> Result<UserRef, St
     }
     let groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()];
     let name = format!("system:serviceaccount:{namespace}:{}", account.str("name"));
-    Ok(authenticated(User { name: name.into(), uid: account.str("uid").into(), groups, extra }))
+    Ok(User { name: name.into(), uid: account.str("uid").into(), groups, extra }.authenticated())
 }
 
 /// Whether an object that is terminating backs tokens no more.
-fn is_over(object: &rkube_catalog::Object, now: i64) -> bool {
+fn is_over(object: &Object, now: i64) -> bool {
     let deleted = || time::parse(object.tree().at(&["metadata", "deletionTimestamp"]).as_str());
     object.deleting && deleted().map_or(true, |(seconds, _)| seconds < now - LEEWAY_SECONDS)
 }
@@ -195,52 +212,41 @@ fn encode(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use http::Method;
-
     use super::*;
-    use crate::bootstrap::ask;
-    use crate::server::ApiServer;
-    use crate::test_server::server;
 
-    async fn send(server: &ApiServer, method: Method, path: &str, body: &str) -> Value {
-        let (code, body) = ask(server, method, path, "application/json", body.to_owned().into()).await.unwrap();
-        assert!(code.is_success(), "{body:?}");
-        json::parse(&body).unwrap()
+    /// The only object of a resource, terminating since `deleted` where that is said.
+    fn put(snapshot: &Snapshot, resource: &str, namespace: &str, deleted: Option<i64>) {
+        let mut metadata = object! { "name": "a", "namespace": namespace, "uid": "u" };
+        if let Some(deleted) = deleted {
+            metadata.set("deletionTimestamp", time::format_seconds(deleted));
+        }
+        snapshot.resource("", "v1", resource).unwrap().fill(&[object! { "metadata": metadata }], 1);
     }
 
-    #[tokio::test]
-    async fn what_is_terminating_backs_tokens_for_a_minute() {
-        let server = server().await;
-        let pod = r#", "spec": {"containers": [{"name": "a", "image": "a"}], "nodeName": "a"}"#;
+    #[test]
+    fn what_is_terminating_backs_tokens_for_a_minute() {
+        let invalidated = "service account token has been invalidated";
         let table = [
-            ("serviceaccount", "namespaces/default/serviceaccounts", "", "service account default/a has been deleted"),
-            ("secret", "namespaces/default/secrets", "", "service account token has been invalidated"),
-            ("pod", "namespaces/default/pods", pod, "service account token has been invalidated"),
-            ("node", "nodes", "", "service account token has been invalidated"),
+            ("serviceaccount", "serviceaccounts", "default", "service account default/a has been deleted"),
+            ("secret", "secrets", "default", invalidated),
+            ("pod", "pods", "default", invalidated),
+            ("node", "nodes", "", invalidated),
         ];
-        let mut claims = object! { "kubernetes.io": object! { "namespace": "default" } };
-        // The account is terminated last, since pods need it.
-        for (kind, path, rest, words) in table.into_iter().cycle().skip(1).take(table.len()) {
-            for (kind, path, rest, _) in table.iter().filter(|row| row.0 == "serviceaccount" || row.0 == kind) {
-                let path = format!("/api/v1/{path}");
-                if claims.get("kubernetes.io").has(kind) {
-                    continue;
-                }
-                let body = format!(r#"{{"metadata": {{"name": "a", "finalizers": ["a.example/a"]}}{rest}}}"#);
-                let body = body.replace(r#""spec": {"#, r#""spec": {"serviceAccountName": "a", "#);
-                let made = send(&server, Method::POST, &path, &body).await;
-                let reference = object! { "name": "a", "uid": made.at(&["metadata", "uid"]).as_str() };
-                claims.object_mut("kubernetes.io").set(kind, reference);
-            }
-            let now = server.clock.now_seconds();
-            let says = |now: i64| user_of(&claims, now, &server.catalog.snapshot()).map(|user| user.name.to_string());
+        let snapshot = Snapshot::unfed(rkube_kinds::all());
+        put(&snapshot, "serviceaccounts", "default", None);
+        for (kind, resource, namespace, words) in table {
+            let reference = || object! { "name": "a", "uid": "u" };
+            let mut about = object! { "namespace": "default", "serviceaccount": reference() };
+            about.set(kind, reference());
+            let claims = object! { "kubernetes.io": about };
+            let says = |now: i64| user_of(&claims, now, &snapshot).map(|user| user.name.to_string());
             let name = "system:serviceaccount:default:a".to_owned();
-            assert_eq!(says(now + 1_000_000), Ok(name.clone()), "{kind}");
-            send(&server, Method::DELETE, &format!("/api/v1/{path}/a"), r#"{"gracePeriodSeconds": 30}"#).await;
-            let deleted = if rest.is_empty() { now } else { now + 30 };
-            assert_eq!(says(deleted + LEEWAY_SECONDS), Ok(name), "{kind}");
-            assert_eq!(says(deleted + LEEWAY_SECONDS + 1), Err(words.to_owned()), "{kind}");
-            claims.object_mut("kubernetes.io").remove(kind);
+            put(&snapshot, resource, namespace, None);
+            assert_eq!(says(1_000_000), Ok(name.clone()), "{kind}");
+            put(&snapshot, resource, namespace, Some(1000));
+            assert_eq!(says(1000 + LEEWAY_SECONDS), Ok(name), "{kind}");
+            assert_eq!(says(1001 + LEEWAY_SECONDS), Err(words.to_owned()), "{kind}");
+            put(&snapshot, resource, namespace, None);
         }
     }
 

@@ -5,8 +5,17 @@ use ring::digest::{SHA256, digest};
 use rkube_machinery::Text;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{CREDENTIAL_ID, authenticated};
-use crate::request::{User, UserRef};
+use super::{Authenticator, CREDENTIAL_ID, Credentials, Verdict};
+use crate::{User, UserRef};
+
+/// TLS has verified the certificate, and [`user_of`] has read it once for all requests of the connection.
+pub struct Certificate;
+
+impl Authenticator for Certificate {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Verdict {
+        credentials.connection.map_or(Verdict::NoOpinion, |user| Verdict::User(user.clone()))
+    }
+}
 
 /// The user of a certificate that TLS has verified; `None` without a common name.
 pub fn user_of(der: &[u8]) -> Option<UserRef> {
@@ -18,7 +27,7 @@ pub fn user_of(der: &[u8]) -> Option<UserRef> {
     }
     let groups = subject.iter_organization().filter_map(|group| group.as_str().ok()).map(Text::from).collect();
     let extra = vec![(CREDENTIAL_ID.into(), vec![fingerprint(der).into()])];
-    Some(authenticated(User { name: name.into(), groups, extra, ..User::default() }))
+    Some(User { name: name.into(), groups, extra, ..User::default() }.authenticated())
 }
 
 fn fingerprint(der: &[u8]) -> String {
