@@ -1,13 +1,12 @@
 //! The API server: the road of a request, from a client's bytes to the store and back to every watcher.
 //!
 //! The modules in the order in which a request meets them: [`serve`] (TLS, HTTP), [`road`], [`request`], the lists of
-//! `rkube-access`, [`content`], [`registry`], [`admission`], the catalog's cache over the store. Beside the road: [`discovery`],
+//! `rkube-access`, [`content`], [`registry`] with `rkube-admission`, the catalog's cache over the store. Beside the road: [`discovery`],
 //! [`openapi`], [`health`], [`metrics`]. In the process, components call [`ApiServer::handle`] without a socket, on
 //! the same road.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod admission;
 mod allocation;
 mod apart;
 mod bootstrap;

@@ -9,6 +9,7 @@ use rkube_access::authenticate::service_account::Signer;
 use rkube_access::authenticate::{Authenticators, TokenFile};
 use rkube_access::authorize::Authorizers;
 use rkube_access::{User, UserRef};
+use rkube_admission::{Chain, Plugin, plugins};
 use rkube_catalog::Catalog;
 use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
@@ -17,7 +18,6 @@ use rkube_store::Store;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::admission::Chain;
 use crate::allocation::default_range::DefaultRange;
 use crate::allocation::repair::{self, Repair};
 use crate::allocation::{Allocation, Ranges};
@@ -97,6 +97,11 @@ pub enum Error {
 impl ApiServer {
     /// Reads the store, makes what every cluster has, and is ready to be asked.
     pub async fn start(config: Config) -> Result<Arc<ApiServer>, Error> {
+        ApiServer::start_with(config, Vec::new()).await
+    }
+
+    /// `plugins`: more of them, asked after those that there are.
+    pub(crate) async fn start_with(config: Config, plugins: Vec<Box<dyn Plugin>>) -> Result<Arc<ApiServer>, Error> {
         let ranges = Ranges::new(&config.service_ranges, config.node_ports).map_err(Error::Configuration)?;
         let signer = match config.service_account_key.as_str() {
             "" => None,
@@ -107,8 +112,10 @@ impl ApiServer {
         let allocation = Allocation::new(ranges);
         let authenticators = Authenticators::new(config.token_file, signer.clone(), &catalog, &config.clock);
         let authorizers = Arc::new(Authorizers::default());
+        let mut chain = plugins::all(&catalog.snapshot(), &config.entropy, &authorizers);
+        chain.extend(plugins);
         let server = Arc::new(ApiServer {
-            admission: Chain::new(&catalog.snapshot(), &config.entropy, &authorizers),
+            admission: Chain::new(chain),
             store: config.store,
             cache_may_lag: config.store_is_shared,
             clock: config.clock,

@@ -5,9 +5,9 @@ use rkube_machinery::names::generated;
 use rkube_machinery::{Status, Value};
 use rkube_store::Expect;
 
+use super::admit::Admission;
 use super::metadata::Stage;
 use super::{Call, Written, metadata};
-use crate::admission::{Attributes, Operation};
 use crate::content::Format;
 use rkube_catalog::Entry;
 
@@ -47,9 +47,8 @@ impl Call<'_> {
         let mut value = self.served.to_stored(value);
         let kind = &self.served.kind;
         let server = self.server;
-        let mut attributes = Attributes::new(self, Operation::Create, None);
-        server.admission.mutate(&mut attributes, &mut value).await?;
-        self.warnings.append(&mut attributes.warnings);
+        let name = metadata::name_of(&value);
+        self.admit(Admission::create(&name), &mut value).await?;
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Mutated));
         let generated = value.get("metadata").str("name").is_empty() && value.get("metadata").has("generateName");
         let prefixed = !value.get("metadata").str("generateName").is_empty();
@@ -110,10 +109,7 @@ impl Call<'_> {
         if self.kept_empties {
             self.served.stored_schema().settle(&mut value);
         }
-        let mut attributes = Attributes::new(self, Operation::Create, None);
-        attributes.name = name;
-        self.server.admission.validate(&mut attributes, &value)?;
-        self.warnings.append(&mut attributes.warnings);
+        self.check_admitted(Admission::create(name), &value).await?;
 
         let key = self.key(name);
         if self.options.dry_run {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use rkube_machinery::host::Entropy;
 use rkube_machinery::names::generated::uuid;
 use rkube_machinery::value::Distinct;
-use rkube_machinery::{Status, Value, time};
+use rkube_machinery::{Status, Text, Value, time};
 
 /// Takes away what clients may not set on a new object.
 pub fn wipe(metadata: &mut Value) {
@@ -17,6 +17,14 @@ pub fn wipe(metadata: &mut Value) {
 pub fn fill(metadata: &mut Value, entropy: &dyn Entropy, now: i64) {
     metadata.set("creationTimestamp", time::format_seconds(now));
     metadata.set("uid", uuid(entropy));
+}
+
+/// The name as text of its own; empty where there is none.
+pub fn name_of(object: &Value) -> Text {
+    match object.get("metadata").get("name") {
+        Value::String(name) => name.clone(),
+        _ => Text::default(),
+    }
 }
 
 /// Makes the object's namespace that of the request, or objects.

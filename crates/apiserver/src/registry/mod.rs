@@ -1,6 +1,7 @@
 //! What happens to objects: one file per verb. Every write goes the same way, whoever asks:
 //! decode → default → mutate (admission) → prepare → validate → validate (admission) → store.
 
+mod admit;
 mod body_type;
 pub mod change;
 mod components;
@@ -84,7 +85,7 @@ impl Call<'_> {
         self.check_verb()?;
         if let Part::Other(name) = self.part {
             if self.is_connection(name) {
-                return self.connect(name);
+                return self.connect(name).await;
             }
             if name == "scale" {
                 return self.scale(&body).await;
@@ -99,7 +100,7 @@ impl Call<'_> {
             "list" => self.list().await,
             "watch" => self.watch().await,
             "create" if self.served.kind.resource == "bindings" => self.bind_named(&body).await,
-            "create" if self.served.cache.is_none() => self.review(&body),
+            "create" if self.served.cache.is_none() => self.review(&body).await,
             "create" => self.create(&body).await.map(|written| self.answer(&written)),
             "update" => self.update(&body).await.map(|written| self.answer(&written)),
             "patch" => self.patch(&body).await.map(|written| self.answer(&written)),

@@ -7,11 +7,12 @@ use rkube_access::authorize::{Attributes, Authorizers, ResourceAttributes, Rule}
 use rkube_machinery::value::{Map, Text};
 use rkube_machinery::{GroupResource, Status, Value, object, time};
 
+use super::admit::Admission;
 use super::{Call, metadata, review_selectors};
 use crate::content::{Answer, Format, unlisted_answer};
 
 impl Call<'_> {
-    pub(super) fn review(&mut self, body: &Bytes) -> Result<Answer, Status> {
+    pub(super) async fn review(&mut self, body: &Bytes) -> Result<Answer, Status> {
         self.options.check_write("CreateOptions", None)?;
         let format = Format::of(self.content_type)?;
         let mut value = self.decode(format, body)?;
@@ -24,11 +25,15 @@ impl Call<'_> {
         let context = self.write_context();
         let schema = &self.served.kind.schema;
         schema.track_update(&Value::Null, &mut value, &context.view(), self.reset_fields(), None);
+        let name = metadata::name_of(&value);
+        self.admit(Admission::create(&name), &mut value).await?;
         let mut errors = rkube_machinery::field::Errors::new();
         kind.rules.validate_create(&value, &mut errors);
         if !errors.is_empty() {
             return Err(Status::invalid(&GroupResource::new(kind.group.clone(), ""), "", &errors));
         }
+        self.check_question(&value)?;
+        self.check_admitted(Admission::create(&name), &value).await?;
         let authorizers = &*self.server.authorizers;
         let status = match kind.resource.as_str() {
             "selfsubjectreviews" => {
@@ -37,15 +42,13 @@ impl Call<'_> {
                 value.set("metadata", object! { "creationTimestamp": now });
                 object! { "userInfo": user_info(self.user) }
             }
-            "tokenreviews" => self.token_review(&value)?,
-            "subjectaccessreviews" => access(authorizers, &subject(value.get("spec")), value.get("spec")),
-            "localsubjectaccessreviews" => {
-                self.check_local(value.get("spec"))?;
+            "tokenreviews" => self.token_review(&value),
+            "subjectaccessreviews" | "localsubjectaccessreviews" => {
                 access(authorizers, &subject(value.get("spec")), value.get("spec"))
             }
             "selfsubjectaccessreviews" => access(authorizers, self.user, value.get("spec")),
             "selfsubjectrulesreviews" => {
-                let status = rules(authorizers, self.user, value.get("spec"))?;
+                let status = rules(authorizers, self.user);
                 // The answer does not repeat the question.
                 value.remove("metadata");
                 value.remove("spec");
@@ -59,11 +62,8 @@ impl Call<'_> {
     }
 
     /// Whose token this is. What the question says of the status itself stays, where the answer has no other word.
-    fn token_review(&self, review: &Value) -> Result<Value, Status> {
+    fn token_review(&self, review: &Value) -> Value {
         let spec = review.get("spec");
-        if spec.str("token").is_empty() {
-            return Err(Status::bad_request("token is required for TokenReview in authentication"));
-        }
         let mut audiences: Vec<String> =
             spec.list("audiences").iter().map(|audience| audience.as_str().to_owned()).collect();
         if audiences.is_empty() {
@@ -86,18 +86,27 @@ impl Call<'_> {
             }
             Err(_) => status.set("error", "invalid bearer token"),
         }
-        Ok(status)
+        status
     }
 
-    fn check_local(&self, spec: &Value) -> Result<(), Status> {
-        let namespace = spec.get("resourceAttributes").str("namespace");
-        if namespace != self.info.namespace {
-            return Err(Status::bad_request(format!(
-                "spec.resourceAttributes.namespace must match namespace: {}",
-                self.info.namespace
-            )));
+    /// Whether what is asked can be answered at all.
+    fn check_question(&self, review: &Value) -> Result<(), Status> {
+        let spec = review.get("spec");
+        match self.served.kind.resource.as_str() {
+            "tokenreviews" if spec.str("token").is_empty() => {
+                Err(Status::bad_request("token is required for TokenReview in authentication"))
+            }
+            "localsubjectaccessreviews" if spec.get("resourceAttributes").str("namespace") != self.info.namespace => {
+                Err(Status::bad_request(format!(
+                    "spec.resourceAttributes.namespace must match namespace: {}",
+                    self.info.namespace
+                )))
+            }
+            "selfsubjectrulesreviews" if spec.str("namespace").is_empty() => {
+                Err(Status::bad_request("no namespace on request"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -137,10 +146,7 @@ fn access(authorizers: &Authorizers, user: &User, spec: &Value) -> Value {
 }
 
 /// What the user may do, as rules.
-fn rules(authorizers: &Authorizers, user: &User, spec: &Value) -> Result<Value, Status> {
-    if spec.str("namespace").is_empty() {
-        return Err(Status::bad_request("no namespace on request"));
-    }
+fn rules(authorizers: &Authorizers, user: &User) -> Value {
     let list = |texts: &[&str]| Value::Array(texts.iter().map(|text| Value::from(*text)).collect());
     let (mut resources, mut paths) = (Vec::new(), Vec::new());
     for rule in authorizers.rules(user) {
@@ -153,7 +159,7 @@ fn rules(authorizers: &Authorizers, user: &User, spec: &Value) -> Result<Value, 
             }
         }
     }
-    Ok(object! { "resourceRules": resources, "nonResourceRules": paths, "incomplete": false })
+    object! { "resourceRules": resources, "nonResourceRules": paths, "incomplete": false }
 }
 
 /// A user as reviews show it.

@@ -2,15 +2,15 @@
 
 use rkube_machinery::{Status, Value};
 
-use super::{Attributes, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin};
 
 const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 
 pub struct PodGroupProtection;
 
-impl Plugin for PodGroupProtection {
+impl ImmediatePlugin for PodGroupProtection {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Create && attributes.is("scheduling.k8s.io", "podgroups")
+        attributes.is_create() && attributes.is("scheduling.k8s.io", "podgroups")
     }
 
     fn mutate(&self, _attributes: &mut Attributes<'_>, group: &mut Value) -> Result<(), Status> {

@@ -2,7 +2,7 @@
 
 use rkube_machinery::{Map, Status, Value};
 
-use super::{Attributes, Objects, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin, Objects};
 
 const LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
@@ -10,10 +10,9 @@ pub struct PodTopologyLabels {
     pub nodes: Objects,
 }
 
-impl Plugin for PodTopologyLabels {
+impl ImmediatePlugin for PodTopologyLabels {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Create
-            && (attributes.is("", "pods") || attributes.is_part("", "pods", "binding"))
+        attributes.is_create() && (attributes.is("", "pods") || attributes.is_part("", "pods", "binding"))
     }
 
     fn mutate(&self, attributes: &mut Attributes<'_>, object: &mut Value) -> Result<(), Status> {

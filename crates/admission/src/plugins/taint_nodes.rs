@@ -2,15 +2,15 @@
 
 use rkube_machinery::{Status, Value, object};
 
-use super::{Attributes, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 pub struct TaintNodesByCondition;
 
-impl Plugin for TaintNodesByCondition {
+impl ImmediatePlugin for TaintNodesByCondition {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Create && attributes.is("", "nodes")
+        attributes.is_create() && attributes.is("", "nodes")
     }
 
     fn mutate(&self, _attributes: &mut Attributes<'_>, node: &mut Value) -> Result<(), Status> {

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rkube_catalog::Object;
 use rkube_machinery::host::Entropy;
 use rkube_machinery::names::generated::generate_name;
 use rkube_machinery::{Status, Text, Value, names, object};
 
-use super::{Attributes, Objects, Operation, Plugin};
+use crate::{Attributes, Objects, Plugin, Step};
 
 const DEFAULT: &str = "default";
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -27,12 +28,12 @@ pub struct ServiceAccount {
 
 impl Plugin for ServiceAccount {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Create && attributes.is("", "pods")
+        attributes.is_create() && attributes.is("", "pods")
     }
 
-    fn mutate(&self, attributes: &mut Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
+    fn mutate<'a>(&'a self, attributes: &'a mut Attributes<'_>, pod: &'a mut Value) -> Step<'a> {
         if pod.get("metadata").map("annotations").contains(MIRROR) {
-            return check_mirror(attributes, pod);
+            return Step::Now(check_mirror(attributes, pod));
         }
         let spec = pod.object_mut("spec");
         if spec.str("serviceAccountName").is_empty() {
@@ -41,14 +42,36 @@ impl Plugin for ServiceAccount {
         // The old name of the field says the same.
         let name = spec.get("serviceAccountName").clone();
         spec.set("serviceAccount", name.clone());
-        let name = name.as_str();
-        let Some(account) = self.accounts.find(attributes.namespace, name) else {
-            if name == DEFAULT {
-                attributes.retry(RETRY_DELAY, RETRIES_MAX);
+        match self.accounts.find(attributes.namespace, name.as_str()) {
+            None if name.as_str() == DEFAULT => Step::Later(Box::pin(async move {
+                let account = self.wait_for(attributes.namespace, DEFAULT).await;
+                self.run_as(attributes, pod, account.as_deref())
+            })),
+            account => Step::Now(self.run_as(attributes, pod, account.as_deref())),
+        }
+    }
+}
+
+impl ServiceAccount {
+    /// The account, should it come in time.
+    async fn wait_for(&self, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        for _ in 0..RETRIES_MAX {
+            tokio::time::sleep(RETRY_DELAY).await;
+            if let Some(account) = self.accounts.find(namespace, name) {
+                return Some(account);
             }
-            return Err(attributes.forbidden(pod, missing(attributes.namespace, name)));
+        }
+        None
+    }
+
+    /// Gives the pod what its account gives, and refuses what the account does not have.
+    fn run_as(&self, attributes: &Attributes<'_>, pod: &mut Value, account: Option<&Object>) -> Result<(), Status> {
+        let Some(account) = account else {
+            let why = missing(attributes.namespace, pod.get("spec").str("serviceAccountName"));
+            return Err(attributes.forbidden(pod, why));
         };
         let account = account.tree();
+        let spec = pod.object_mut("spec");
         let automount = spec.get("automountServiceAccountToken").as_bool();
         if automount.or(account.get("automountServiceAccountToken").as_bool()).unwrap_or(true) {
             self.mount_token(spec);
@@ -60,9 +83,7 @@ impl Plugin for ServiceAccount {
         }
         check_secrets(attributes, pod, account)
     }
-}
 
-impl ServiceAccount {
     fn mount_token(&self, spec: &mut Value) {
         let existing = spec
             .list("volumes")

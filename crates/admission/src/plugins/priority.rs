@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rkube_machinery::{Status, Value};
 
-use super::{Attributes, Objects, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin, Objects};
 
 /// The classes that are always there.
 const SYSTEM: [(&str, i64); 2] = [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
@@ -21,9 +21,9 @@ struct Class<'a> {
     preemption: &'a str,
 }
 
-impl Plugin for Priority {
+impl ImmediatePlugin for Priority {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation != Operation::Delete && attributes.is("", "pods")
+        attributes.is_create_or_update() && attributes.is("", "pods")
     }
 
     fn mutate(&self, attributes: &mut Attributes<'_>, pod: &mut Value) -> Result<(), Status> {

@@ -2,7 +2,7 @@
 
 use rkube_machinery::{Status, Value};
 
-use super::{Attributes, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin};
 
 const PROTECTED: [(&str, &str, &str); 3] = [
     ("", "persistentvolumes", "kubernetes.io/pv-protection"),
@@ -12,9 +12,9 @@ const PROTECTED: [(&str, &str, &str); 3] = [
 
 pub struct StorageObjectInUseProtection;
 
-impl Plugin for StorageObjectInUseProtection {
+impl ImmediatePlugin for StorageObjectInUseProtection {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Create && finalizer(attributes).is_some()
+        attributes.is_create() && finalizer(attributes).is_some()
     }
 
     fn mutate(&self, attributes: &mut Attributes<'_>, object: &mut Value) -> Result<(), Status> {

@@ -2,16 +2,16 @@
 
 use rkube_machinery::{Status, Text, Value, object};
 
-use super::{Attributes, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin};
 
 const SECONDS: i64 = 300;
 const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 pub struct DefaultTolerationSeconds;
 
-impl Plugin for DefaultTolerationSeconds {
+impl ImmediatePlugin for DefaultTolerationSeconds {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation != Operation::Delete && attributes.is("", "pods")
+        attributes.is_create_or_update() && attributes.is("", "pods")
     }
 
     fn mutate(&self, _attributes: &mut Attributes<'_>, pod: &mut Value) -> Result<(), Status> {

@@ -2,7 +2,7 @@
 
 use rkube_machinery::{Status, Value};
 
-use super::{Attributes, Objects, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin, Objects};
 
 pub struct DefaultClass {
     group: &'static str,
@@ -39,9 +39,9 @@ impl DefaultClass {
     }
 }
 
-impl Plugin for DefaultClass {
+impl ImmediatePlugin for DefaultClass {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Create && attributes.is(self.group, self.resource)
+        attributes.is_create() && attributes.is(self.group, self.resource)
     }
 
     fn mutate(&self, _attributes: &mut Attributes<'_>, object: &mut Value) -> Result<(), Status> {
@@ -72,7 +72,7 @@ fn newest_default<'a>(classes: &'a rkube_catalog::Items, annotations: &[&str]) -
 
 #[cfg(test)]
 mod tests {
-    use rkube_store::KeyValue;
+    use rkube_machinery::object;
 
     use super::*;
 
@@ -82,19 +82,12 @@ mod tests {
         let classes = snapshot.resource("storage.k8s.io", "v1", "storageclasses").unwrap();
         let table = [("a", "2020", "true"), ("c", "2021", "true"), ("b", "2021", "true"), ("d", "2022", "false")];
         let stored = table.map(|(name, year, default)| {
-            let text = format!(
-                r#"{{"metadata":{{"name":"{name}","creationTimestamp":"{year}-01-01T00:00:00Z","annotations":{{"d":"{default}"}}}}}}"#
-            );
-            KeyValue {
-                key: classes.key("", name).into(),
-                value: text.into(),
-                create_revision: 1,
-                mod_revision: 1,
-                lease: None,
-                note: None,
-            }
+            let created = format!("{year}-01-01T00:00:00Z");
+            let annotations = object! { "d": default };
+            let metadata = object! { "name": name, "creationTimestamp": created, "annotations": annotations };
+            object! { "metadata": metadata }
         });
-        classes.reset(stored.to_vec(), 1);
+        classes.fill(&stored, 1);
         let classes = classes.snapshot().0;
         assert_eq!(newest_default(&classes, &["other", "d"]), Some("b"));
         assert_eq!(newest_default(&classes, &["other"]), None);

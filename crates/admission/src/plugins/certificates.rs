@@ -11,7 +11,7 @@ use rkube_machinery::{Status, Value};
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer as _;
 
-use super::{Attributes, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin};
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
@@ -20,9 +20,9 @@ const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// Approving needs the right to approve for the signer.
 pub struct CertificateApproval(pub Arc<Authorizers>);
 
-impl Plugin for CertificateApproval {
+impl ImmediatePlugin for CertificateApproval {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Update && attributes.is_part(GROUP, REQUESTS, "approval")
+        attributes.is_update() && attributes.is_part(GROUP, REQUESTS, "approval")
     }
 
     fn validate(&self, attributes: &mut Attributes<'_>, _request: &Value) -> Result<(), Status> {
@@ -42,9 +42,9 @@ impl Plugin for CertificateApproval {
 /// Writing a certificate needs the right to sign for the signer.
 pub struct CertificateSigning(pub Arc<Authorizers>);
 
-impl Plugin for CertificateSigning {
+impl ImmediatePlugin for CertificateSigning {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Update && attributes.is_part(GROUP, REQUESTS, "status")
+        attributes.is_update() && attributes.is_part(GROUP, REQUESTS, "status")
     }
 
     fn validate(&self, attributes: &mut Attributes<'_>, request: &Value) -> Result<(), Status> {
@@ -69,9 +69,9 @@ impl Plugin for CertificateSigning {
 /// Trust for a signer is given by those who may attest for it.
 pub struct ClusterTrustBundleAttest(pub Arc<Authorizers>);
 
-impl Plugin for ClusterTrustBundleAttest {
+impl ImmediatePlugin for ClusterTrustBundleAttest {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation != Operation::Delete && attributes.is(GROUP, "clustertrustbundles")
+        attributes.is_create_or_update() && attributes.is(GROUP, "clustertrustbundles")
     }
 
     fn validate(&self, attributes: &mut Attributes<'_>, bundle: &Value) -> Result<(), Status> {
@@ -86,9 +86,9 @@ impl Plugin for ClusterTrustBundleAttest {
 /// No client certificate makes its bearer a master.
 pub struct CertificateSubjectRestriction;
 
-impl Plugin for CertificateSubjectRestriction {
+impl ImmediatePlugin for CertificateSubjectRestriction {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Create && attributes.is(GROUP, REQUESTS)
+        attributes.is_create() && attributes.is(GROUP, REQUESTS)
     }
 
     fn validate(&self, attributes: &mut Attributes<'_>, request: &Value) -> Result<(), Status> {

@@ -6,7 +6,7 @@ use rkube_machinery::status::Cause;
 use rkube_machinery::{Status, Value};
 
 use super::limit_ranger::{add, amounts, of_pod};
-use super::{Attributes, Objects, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin, Objects};
 
 const OS_LABEL: &str = "kubernetes.io/os";
 
@@ -14,9 +14,9 @@ pub struct PodResizeValidator {
     pub nodes: Objects,
 }
 
-impl Plugin for PodResizeValidator {
+impl ImmediatePlugin for PodResizeValidator {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Update && attributes.is_part("", "pods", "resize")
+        attributes.is_update() && attributes.is_part("", "pods", "resize")
     }
 
     fn validate(&self, attributes: &mut Attributes<'_>, pod: &Value) -> Result<(), Status> {

@@ -3,15 +3,15 @@
 use rkube_machinery::field::quote;
 use rkube_machinery::{Status, Value};
 
-use super::{Attributes, Objects, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin, Objects};
 
 pub struct PodGroupWorkloadExists {
     pub workloads: Objects,
 }
 
-impl Plugin for PodGroupWorkloadExists {
+impl ImmediatePlugin for PodGroupWorkloadExists {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Create && attributes.is("scheduling.k8s.io", "podgroups")
+        attributes.is_create() && attributes.is("scheduling.k8s.io", "podgroups")
     }
 
     fn validate(&self, attributes: &mut Attributes<'_>, group: &Value) -> Result<(), Status> {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use rkube_machinery::quantity::Quantity;
 use rkube_machinery::{Map, Status, Value};
 
-use super::{Attributes, Objects, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin, Objects, Operation};
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// Above, amounts are compared in units, not in thousandths.
@@ -16,14 +16,14 @@ pub struct LimitRanger {
     pub ranges: Objects,
 }
 
-impl Plugin for LimitRanger {
+impl ImmediatePlugin for LimitRanger {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        let updating = attributes.operation == Operation::Update;
         match attributes.operation {
-            Operation::Delete => false,
-            _ if attributes.is("", "pods") => !updating,
-            _ if attributes.is("", "persistentvolumeclaims") => true,
-            _ => updating && attributes.is_part("", "pods", "resize"),
+            Operation::Create => attributes.is("", "pods") || attributes.is("", "persistentvolumeclaims"),
+            Operation::Update => {
+                attributes.is("", "persistentvolumeclaims") || attributes.is_part("", "pods", "resize")
+            }
+            Operation::Delete | Operation::Connect => false,
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use rkube_machinery::{Map, Status, Value};
 
-use super::{Attributes, Objects, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin, Objects};
 use policy::{Level, Policy, Standard};
 
 /// At most so many pods are looked at when a namespace becomes stricter.
@@ -120,11 +120,10 @@ impl PodSecurity {
     }
 }
 
-impl Plugin for PodSecurity {
+impl ImmediatePlugin for PodSecurity {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        let kind = &attributes.served.kind;
-        let is_pod = kind.group.is_empty() && kind.resource == "pods";
-        attributes.operation != Operation::Delete
+        let is_pod = attributes.is_about("", "pods");
+        attributes.is_create_or_update()
             && (is_pod || attributes.is("", "namespaces") || template_path(attributes).is_some())
     }
 

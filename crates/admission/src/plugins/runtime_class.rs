@@ -7,7 +7,7 @@ use rkube_machinery::field::quote;
 use rkube_machinery::quantity::Quantity;
 use rkube_machinery::{Map, Status, Value};
 
-use super::{Attributes, Objects, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin, Objects};
 
 const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
@@ -15,9 +15,9 @@ pub struct RuntimeClass {
     pub classes: Objects,
 }
 
-impl Plugin for RuntimeClass {
+impl ImmediatePlugin for RuntimeClass {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Create && attributes.is("", "pods")
+        attributes.is_create() && attributes.is("", "pods")
     }
 
     fn mutate(&self, attributes: &mut Attributes<'_>, pod: &mut Value) -> Result<(), Status> {

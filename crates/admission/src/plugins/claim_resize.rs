@@ -3,7 +3,7 @@
 use rkube_machinery::quantity::Quantity;
 use rkube_machinery::{Status, Value};
 
-use super::{Attributes, Objects, Operation, Plugin};
+use crate::{Attributes, ImmediatePlugin, Objects};
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
@@ -11,9 +11,9 @@ pub struct PersistentVolumeClaimResize {
     pub classes: Objects,
 }
 
-impl Plugin for PersistentVolumeClaimResize {
+impl ImmediatePlugin for PersistentVolumeClaimResize {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
-        attributes.operation == Operation::Update && attributes.is("", "persistentvolumeclaims")
+        attributes.is_update() && attributes.is("", "persistentvolumeclaims")
     }
 
     fn validate(&self, attributes: &mut Attributes<'_>, claim: &Value) -> Result<(), Status> {
