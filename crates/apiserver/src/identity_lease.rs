@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
+use rkube_machinery::names::generated::uuid;
 use rkube_machinery::{Status, Value, json, object, time};
 use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
 
 use crate::bootstrap::{ask, failed};
-use crate::registry::{AGENT, InternalWriter, uuid};
+use crate::registry::{AGENT, InternalWriter};
 use crate::server::ApiServer;
 
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,17 +1,14 @@
 //! The API server: the road of a request, from a client's bytes to the store and back to every watcher.
 //!
-//! The modules in the order in which a request meets them: [`serve`] (TLS, HTTP), [`road`], [`request`], [`authn`],
-//! [`authz`], [`content`], [`registry`], [`admission`], the catalog's cache over the store. Beside the road: [`discovery`],
+//! The modules in the order in which a request meets them: [`serve`] (TLS, HTTP), [`road`], [`request`], the lists of
+//! `rkube-access`, [`content`], [`registry`] with `rkube-admission`, the catalog's cache over the store. Beside the road: [`discovery`],
 //! [`openapi`], [`health`], [`metrics`]. In the process, components call [`ApiServer::handle`] without a socket, on
 //! the same road.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod admission;
 mod allocation;
 mod apart;
-pub mod authn;
-mod authz;
 mod bootstrap;
 mod content;
 mod definitions;
@@ -19,6 +16,7 @@ mod discovery;
 mod features;
 mod health;
 mod identity_lease;
+mod impersonation;
 mod limits;
 mod metrics;
 mod openapi;
@@ -36,5 +34,4 @@ pub use content::Body;
 pub use features::Features;
 pub use limits::InFlightMax;
 pub use registry::Component;
-pub use request::{User, UserRef};
 pub use server::{ApiServer, Config, Error};

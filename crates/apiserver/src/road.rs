@@ -7,9 +7,13 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode, header};
+use rkube_access::authenticate::Credentials;
+use rkube_access::authorize::is_master;
+use rkube_access::{User, UserRef};
+use rkube_catalog::{Served, Snapshot};
 use rkube_kinds::kind::{Kind, Part};
 use rkube_machinery::field::quote;
-use rkube_machinery::{Status, TypeRef, Value, names};
+use rkube_machinery::{GroupResource, Status, TypeRef, Value, names};
 
 use crate::content::{
     Accept, Answer, Body, IsStatus, Offer, Subject, Transform, UnavailableForm, accept, accept_status, compress,
@@ -18,10 +22,9 @@ use crate::content::{
 use crate::limits::{HEAVY_BYTES, RETRY_AFTER_SECONDS, Slot};
 use crate::metrics::Key;
 use crate::registry::{Call, change::part_of, internal_group, internal_package};
-use crate::request::{Options, RequestInfo, Target, UserRef};
+use crate::request::{Options, RequestInfo, Target};
 use crate::server::ApiServer;
-use crate::{apart, authn, authz, discovery, health, serve, version, warnings};
-use rkube_catalog::{Served, Snapshot};
+use crate::{apart, discovery, health, impersonation, serve, version, warnings};
 
 /// What a request asks, by whom, and of what.
 struct Asked<'a> {
@@ -107,14 +110,14 @@ impl ApiServer {
         if RequestInfo::is_malformed(parts.uri.path()) {
             return Ok(health::text(StatusCode::BAD_REQUEST, "400 Bad Request".to_owned()));
         }
-        let user = authn::authenticate(self, connection, &parts.headers)?;
+        let user = self.authenticate(&Credentials { connection, headers: &parts.headers })?;
         serve::note_authenticated(parts, &user);
-        authn::refuse_impersonation(&parts.headers)?;
+        impersonation::refuse(&parts.headers)?;
         *slot = if is_long_running(info) { None } else { self.limits.enter(!is_reading(info)) };
-        if slot.is_none() && !is_long_running(info) && !authz::is_master(&user) {
+        if slot.is_none() && !is_long_running(info) && !is_master(&user) {
             return Ok(too_many());
         }
-        authz::authorize(&user, info)?;
+        self.authorize(&user, info)?;
         if info.target == Target::Path {
             options.time_limit()?;
             return self.page(parts, catalog, info, &options).await;
@@ -186,6 +189,23 @@ impl ApiServer {
             warnings::add(&mut answer, &warnings);
             answer
         })
+    }
+
+    /// Who asks; a refusal says no more than that.
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<UserRef, Status> {
+        self.authenticators.request(credentials).map_err(|why| {
+            tracing::debug!(why, "credentials were refused");
+            Status::unauthorized()
+        })
+    }
+
+    fn authorize(&self, user: &User, info: &RequestInfo) -> Result<(), Status> {
+        let attributes = info.attributes();
+        if self.authorizers.allow(user, &attributes) {
+            return Ok(());
+        }
+        let resource = GroupResource::new(info.group.as_str(), info.resource.as_str());
+        Err(Status::forbidden(&resource, &info.name, attributes.refusal(user)))
     }
 
     /// Everything that is not an API object.

@@ -5,6 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rkube_access::authenticate::service_account::Signer;
+use rkube_access::authenticate::{Authenticators, TokenFile};
+use rkube_access::authorize::Authorizers;
+use rkube_access::{User, UserRef};
+use rkube_admission::{Chain, Plugin, plugins};
 use rkube_catalog::Catalog;
 use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
@@ -13,12 +18,9 @@ use rkube_store::Store;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::admission::Chain;
 use crate::allocation::default_range::DefaultRange;
 use crate::allocation::repair::{self, Repair};
 use crate::allocation::{Allocation, Ranges};
-use crate::authn::Tokens;
-use crate::authn::service_account::Signer;
 use crate::bootstrap;
 use crate::definitions;
 use crate::features::Features;
@@ -27,7 +29,6 @@ use crate::limits::{InFlightMax, Limits};
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::registry::{Component, Leases};
-use crate::request::{User, UserRef};
 
 /// How long the end waits for the server's lease to be removed.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -42,7 +43,7 @@ pub struct Config {
     pub kinds: Vec<Arc<Kind>>,
     pub features: Features,
     pub in_flight_max: InFlightMax,
-    pub tokens: Tokens,
+    pub token_file: TokenFile,
     /// PEM of the key that signs the tokens of service accounts.
     pub service_account_key: String,
     /// From where services get their addresses: one range, or one of each family with that of the default family first.
@@ -68,9 +69,10 @@ pub struct ApiServer {
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) openapi: OpenApi,
-    pub(crate) tokens: Tokens,
-    /// Signs and verifies the tokens of service accounts.
-    pub(crate) signer: Option<Signer>,
+    pub(crate) authenticators: Authenticators,
+    pub(crate) authorizers: Arc<Authorizers>,
+    /// Signs the tokens of service accounts.
+    pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) features: Features,
     /// True once the server takes no more work: watches end.
     pub(crate) draining: watch::Sender<bool>,
@@ -96,16 +98,25 @@ pub enum Error {
 impl ApiServer {
     /// Reads the store, makes what every cluster has, and is ready to be asked.
     pub async fn start(config: Config) -> Result<Arc<ApiServer>, Error> {
+        ApiServer::start_with(config, Vec::new()).await
+    }
+
+    /// `plugins`: more of them, asked after those that there are.
+    pub(crate) async fn start_with(config: Config, plugins: Vec<Box<dyn Plugin>>) -> Result<Arc<ApiServer>, Error> {
         let ranges = Ranges::new(&config.service_ranges, config.node_ports).map_err(Error::Configuration)?;
         let signer = match config.service_account_key.as_str() {
             "" => None,
-            pem => Some(Signer::new(pem).map_err(Error::Configuration)?),
+            pem => Some(Arc::new(Signer::new(pem).map_err(Error::Configuration)?)),
         };
         let catalog = Catalog::start(config.store.clone(), &config.kinds, config.clock.clone()).await;
         let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
         let allocation = Allocation::new(ranges);
+        let authenticators = Authenticators::new(config.token_file, signer.clone(), &catalog, &config.clock);
+        let authorizers = Arc::new(Authorizers::default());
+        let mut chain = plugins::all(&catalog.snapshot(), &config.entropy, &authorizers);
+        chain.extend(plugins);
         let server = Arc::new(ApiServer {
-            admission: Chain::new(&catalog.snapshot(), &config.entropy),
+            admission: Chain::new(chain),
             store: config.store,
             cache_may_lag: config.store_is_shared,
             clock: config.clock,
@@ -115,7 +126,8 @@ impl ApiServer {
             limits: Limits::new(config.in_flight_max),
             metrics: Arc::new(Metrics::default()),
             openapi: OpenApi::default(),
-            tokens: config.tokens,
+            authenticators,
+            authorizers,
             signer,
             features: config.features,
             catalog,

@@ -3,6 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use base64::Engine as _;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use rkube_admission::Plugin;
 use rkube_machinery::host::{Clock, Entropy};
 
 use crate::server::{ApiServer, Config};
@@ -24,14 +28,30 @@ impl Entropy for Counter {
 }
 
 pub async fn server() -> Arc<ApiServer> {
-    let config = Config {
+    ApiServer::start(config()).await.unwrap()
+}
+
+/// A server with one more admission plugin, and a key for tokens.
+pub async fn server_with(plugin: Box<dyn Plugin>) -> Arc<ApiServer> {
+    let config = Config { service_account_key: signing_key(), ..config() };
+    ApiServer::start_with(config, vec![plugin]).await.unwrap()
+}
+
+fn signing_key() -> String {
+    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
+    let text = base64::engine::general_purpose::STANDARD.encode(key);
+    format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n")
+}
+
+fn config() -> Config {
+    Config {
         store: Arc::new(rkube_store::Memory::new()),
         store_is_shared: false,
         clock: Arc::new(Hands(AtomicI64::new(0))),
         entropy: Arc::new(Counter(AtomicI64::new(0))),
         kinds: rkube_kinds::all().to_vec(),
         features: crate::features::Features::default(),
-        tokens: crate::authn::Tokens::default(),
+        token_file: rkube_access::authenticate::TokenFile::default(),
         service_account_key: String::new(),
         service_ranges: vec![rkube_machinery::names::address::Subnet::parse_sloppy("10.96.0.0/12").unwrap()],
         node_ports: 30000..=32767,
@@ -39,6 +59,5 @@ pub async fn server() -> Arc<ApiServer> {
         host_name: "host".to_owned(),
         in_flight_max: crate::limits::InFlightMax::default(),
         components: Vec::new(),
-    };
-    ApiServer::start(config).await.unwrap()
+    }
 }

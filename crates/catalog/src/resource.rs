@@ -10,6 +10,7 @@ use bytes::Bytes;
 use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 use rkube_kinds::Kind;
+use rkube_machinery::{Value, json};
 use rkube_store::{KeyValue, Revision};
 use tokio::sync::Notify;
 
@@ -185,6 +186,22 @@ impl Resource {
         drop(state);
         // To let go of many objects takes a while: nobody waits for it.
         drop(before);
+    }
+
+    /// Replaces everything with these objects: for a resource that no store feeds.
+    pub fn fill(&self, objects: &[Value], revision: Revision) {
+        let stored = objects.iter().map(|object| {
+            let metadata = object.get("metadata");
+            KeyValue {
+                key: self.key(metadata.str("namespace"), metadata.str("name")).into(),
+                value: json::to_string(object).into(),
+                create_revision: revision,
+                mod_revision: revision,
+                lease: None,
+                note: None,
+            }
+        });
+        self.reset(stored.collect(), revision);
     }
 
     /// Applies changes in revision order, and all that there are of the last revision: whether each is a deletion, and

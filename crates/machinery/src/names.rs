@@ -4,6 +4,7 @@
 //! allocates nothing) where all is well. The checks are matched by hand: they run on every label of every write.
 
 pub mod address;
+pub mod generated;
 mod version;
 
 pub use version::compare_versions;

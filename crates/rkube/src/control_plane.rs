@@ -5,7 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::Context;
-use rkube_apiserver::{ApiServer, Body, Config, User, UserRef, serve};
+use rkube_access::{User, UserRef};
+use rkube_apiserver::{ApiServer, Body, Config, serve};
 use rkube_machinery::host::Clock;
 use rkube_operator::kube;
 use rustls::ServerConfig;

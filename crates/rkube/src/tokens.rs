@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use rkube_apiserver::User;
-use rkube_apiserver::authn::Tokens;
+use rkube_access::User;
+use rkube_access::authenticate::TokenFile;
 
 use crate::files;
 
@@ -36,8 +36,8 @@ pub fn read(path: &Path) -> Result<Vec<StaticToken>, Error> {
 }
 
 /// The tokens as the API server knows them.
-pub fn known(tokens: Vec<StaticToken>) -> Tokens {
-    let mut known = Tokens::default();
+pub fn known(tokens: Vec<StaticToken>) -> TokenFile {
+    let mut known = TokenFile::default();
     for entry in tokens {
         let groups = entry.groups.iter().map(Into::into).collect();
         let user = User { name: entry.user.into(), uid: entry.uid.into(), groups, ..User::default() };

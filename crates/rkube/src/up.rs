@@ -92,7 +92,7 @@ impl Cluster {
                 reading: options.max_requests_inflight,
                 mutating: options.max_mutating_requests_inflight,
             },
-            tokens: tokens::known(tokens),
+            token_file: tokens::known(tokens),
             service_account_key: pki.service_account_key.clone(),
             service_ranges: options.service_cluster_ip_range.ranges().to_vec(),
             node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,

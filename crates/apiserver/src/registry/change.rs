@@ -86,9 +86,6 @@ impl Call<'_> {
         if let Change::Apply(config) = change {
             return self.applied(config, old, &self.write_context());
         }
-        if let Change::Scale(change) = change {
-            return self.scaled(change, old);
-        }
         let mut value = match change {
             Change::Replace(value) => value.clone(),
             Change::Json(Patch { document: operations, strict }) => {
@@ -121,7 +118,8 @@ impl Call<'_> {
                 let converted = self.served.kind.schema.convert(document);
                 self.take_patched(converted, strict.clone(), || printed(patch))?
             }
-            Change::Apply(_) | Change::Scale(_) => unreachable!("handled above"),
+            Change::Apply(_) => unreachable!("handled above"),
+            Change::Scale(_) => return Err(Status::internal("a scale is changed by itself")),
         };
         let reset = resets_owners(&value);
         self.served.kind.rules.default(&mut value);

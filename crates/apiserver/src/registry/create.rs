@@ -1,12 +1,13 @@
 //! `create`: a new object, from the body to the store.
 
 use bytes::Bytes;
+use rkube_machinery::names::generated;
 use rkube_machinery::{Status, Value};
 use rkube_store::Expect;
 
+use super::admit::Admission;
 use super::metadata::Stage;
 use super::{Call, Written, metadata};
-use crate::admission::{Attributes, Operation};
 use crate::content::Format;
 use rkube_catalog::Entry;
 
@@ -46,17 +47,16 @@ impl Call<'_> {
         let mut value = self.served.to_stored(value);
         let kind = &self.served.kind;
         let server = self.server;
+        let name = metadata::name_of(&value);
         let served = self.served;
-        let mut attributes = Attributes::new(self, Operation::Create, None);
         let _inside = if served.is_custom() {
             let why = "create not allowed while custom resource definition is terminating";
             let inside = served.stored().gate.enter().await;
-            Some(inside.ok_or_else(|| attributes.forbidden(&value, why))?)
+            Some(inside.ok_or_else(|| Status::forbidden(&served.group_resource, &name, why))?)
         } else {
             None
         };
-        server.admission.mutate(&mut attributes, &mut value).await?;
-        self.warnings.append(&mut attributes.warnings);
+        self.admit(Admission::create(&name), &mut value).await?;
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Mutated));
         let generated = value.get("metadata").str("name").is_empty() && value.get("metadata").has("generateName");
         let prefixed = !value.get("metadata").str("generateName").is_empty();
@@ -68,7 +68,7 @@ impl Call<'_> {
             metadata::fill(metadata, &*server.entropy, self.now());
             if generated {
                 let prefix = metadata.str("generateName").to_owned();
-                metadata.set("name", metadata::generate_name(&prefix, &*server.entropy));
+                metadata.set("name", generated::generate_name(&prefix, &*server.entropy));
             }
             let version = metadata.remove("resourceVersion").unwrap_or_default();
             if kind.strategy.has_generation {
@@ -117,10 +117,7 @@ impl Call<'_> {
         if self.kept_empties {
             self.served.stored_schema().settle(&mut value);
         }
-        let mut attributes = Attributes::new(self, Operation::Create, None);
-        attributes.name = name;
-        self.server.admission.validate(&mut attributes, &value)?;
-        self.warnings.append(&mut attributes.warnings);
+        self.check_admitted(Admission::create(name), &value).await?;
 
         let key = self.key(name);
         if self.options.dry_run {

@@ -8,9 +8,9 @@ use rkube_machinery::value::Distinct;
 use rkube_machinery::{Status, TypeRef, Value, time};
 use rkube_store::{self as store, Expect};
 
+use super::admit::Admission;
 use super::list::Filter;
 use super::{Call, store_error};
-use crate::admission::{Attributes, Operation};
 use crate::content::{Answer, Format, Input, object_answer, status_answer};
 use rkube_catalog::Entry;
 
@@ -21,8 +21,8 @@ const ATTEMPTS_MAX: usize = 64;
 /// What a deletion must find.
 #[derive(Clone, Debug, Default)]
 pub struct Preconditions {
-    uid: Option<String>,
-    resource_version: Option<String>,
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
 }
 
 impl Preconditions {
@@ -55,6 +55,14 @@ impl Preconditions {
     }
 }
 
+/// Whether a deletion is still to be admitted.
+#[derive(Clone, Copy)]
+enum Gate<'a> {
+    /// Under this name.
+    Admission(&'a str),
+    Passed,
+}
+
 /// What became of the object.
 enum Outcome {
     /// It is gone; this is what it was.
@@ -77,7 +85,7 @@ impl Call<'_> {
     pub(super) async fn delete(&mut self, body: &Bytes) -> Result<Answer, Status> {
         let preconditions = self.delete_options(body)?;
         let name = self.info.name.clone();
-        let outcome = self.delete_one(&name, &preconditions).await?;
+        let outcome = self.delete_one(&name, &preconditions, Gate::Admission(&name)).await?;
         let returns_object = self.served.kind.strategy.returns_deleted_object;
         match outcome {
             Outcome::Gone(entry) if !returns_object => {
@@ -108,7 +116,7 @@ impl Call<'_> {
         let chosen: Vec<Entry> = filter.range(self, &items, "").map(|(_, entry)| entry.clone()).collect();
         for entry in &chosen {
             let name = entry.object.name.clone();
-            match self.delete_one(&name, &preconditions).await {
+            match self.delete_one(&name, &preconditions, Gate::Admission("")).await {
                 Ok(_) => {}
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
@@ -152,10 +160,20 @@ impl Call<'_> {
 
     /// Deletes the object of this name.
     pub(super) async fn delete_named(&mut self, name: &str, preconditions: &Preconditions) -> Result<(), Status> {
-        self.delete_one(name, preconditions).await.map(|_| ())
+        self.delete_one(name, preconditions, Gate::Admission(name)).await.map(|_| ())
     }
 
-    async fn delete_one(&mut self, name: &str, preconditions: &Preconditions) -> Result<Outcome, Status> {
+    /// Deletes the pod of this name, whose eviction has been admitted.
+    pub(super) async fn delete_evicted(&mut self, name: &str, preconditions: &Preconditions) -> Result<(), Status> {
+        self.delete_one(name, preconditions, Gate::Passed).await.map(|_| ())
+    }
+
+    async fn delete_one(
+        &mut self,
+        name: &str,
+        preconditions: &Preconditions,
+        gate: Gate<'_>,
+    ) -> Result<Outcome, Status> {
         let key = self.key(name);
         let mut current = self.served.stored().get(&key);
         for attempt in 0..ATTEMPTS_MAX {
@@ -165,11 +183,9 @@ impl Call<'_> {
             let Some(entry) = &current else { return Err(Status::not_found(&self.served.group_resource, name)) };
             let mut old = entry.object.value(entry.revision);
             self.check_preconditions(name, preconditions, &old)?;
-            let server = self.server;
-            let mut attributes = Attributes::new(self, Operation::Delete, None);
-            attributes.name = name;
-            server.admission.validate(&mut attributes, &old)?;
-            self.warnings.append(&mut attributes.warnings);
+            if let Gate::Admission(name) = gate {
+                self.admit_as_is(Admission::delete(name, &old, preconditions), Value::Null).await?;
+            }
             match self.plan(&mut old) {
                 Plan::Wait => return Ok(Outcome::Marked(entry.clone())),
                 Plan::Remove if self.options.dry_run => return Ok(Outcome::Gone(entry.clone())),

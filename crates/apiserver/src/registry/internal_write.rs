@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use http::Method;
+use rkube_access::UserRef;
 use rkube_kinds::kind::Part;
 use rkube_machinery::{Status, Value};
 
 use super::create::Origin;
 use super::{Call, Preconditions, store_error};
 use crate::content::{Accept, Format, Transform};
-use crate::request::{Options, RequestInfo, UserRef};
+use crate::request::{Options, RequestInfo};
 use crate::server::ApiServer;
 use rkube_catalog::{Entry, Object};
 use rkube_catalog::{Served, Snapshot};

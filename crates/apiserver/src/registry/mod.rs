@@ -1,6 +1,7 @@
 //! What happens to objects: one file per verb. Every write goes the same way, whoever asks:
 //! decode → default → mutate (admission) → prepare → validate → validate (admission) → store.
 
+mod admit;
 mod body_type;
 pub mod change;
 mod components;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
+use rkube_access::UserRef;
 use rkube_catalog::Snapshot;
 use rkube_kinds::Kind;
 use rkube_kinds::kind::{Part, Requester};
@@ -38,10 +40,9 @@ pub use components::Component;
 pub use delete::Preconditions;
 pub use internal_write::{AGENT, InternalWriter};
 pub use lease::Leases;
-pub use metadata::{generate_name, uuid};
 
 use crate::content::{Accept, Answer, Format, Input, object_answer};
-use crate::request::{FieldValidation, Options, RequestInfo, UserRef};
+use crate::request::{FieldValidation, Options, RequestInfo};
 use crate::server::ApiServer;
 use rkube_catalog::Served;
 use rkube_catalog::{Entry, Object};
@@ -84,7 +85,7 @@ impl Call<'_> {
         self.check_verb()?;
         if let Part::Other(name) = self.part {
             if self.is_connection(name) {
-                return self.connect(name);
+                return self.connect(name).await;
             }
             if name == "scale" {
                 return self.scale(&body).await;
@@ -99,7 +100,7 @@ impl Call<'_> {
             "list" => self.list().await,
             "watch" => self.watch().await,
             "create" if self.served.kind.resource == "bindings" => self.bind_named(&body).await,
-            "create" if self.served.cache.is_none() => self.review(&body),
+            "create" if self.served.cache.is_none() => self.review(&body).await,
             "create" => self.create(&body).await.map(|written| self.answer(&written)),
             "update" => self.update(&body).await.map(|written| self.answer(&written)),
             "patch" => self.patch(&body).await.map(|written| self.answer(&written)),

@@ -2,17 +2,17 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use rkube_access::User;
+use rkube_access::authorize::{Attributes, Authorizers, ResourceAttributes, Rule};
 use rkube_machinery::value::{Map, Text};
 use rkube_machinery::{GroupResource, Status, Value, object, time};
 
+use super::admit::Admission;
 use super::{Call, metadata, review_selectors};
-use crate::authn::user_of_token;
-use crate::authz::authorize;
 use crate::content::{Answer, Format, unlisted_answer};
-use crate::request::{RequestInfo, Target, User};
 
 impl Call<'_> {
-    pub(super) fn review(&mut self, body: &Bytes) -> Result<Answer, Status> {
+    pub(super) async fn review(&mut self, body: &Bytes) -> Result<Answer, Status> {
         self.options.check_write("CreateOptions", None)?;
         let format = Format::of(self.content_type)?;
         let mut value = self.decode(format, body)?;
@@ -25,11 +25,16 @@ impl Call<'_> {
         let context = self.write_context();
         let schema = &self.served.kind.schema;
         schema.track_update(&Value::Null, &mut value, &context.view(), self.reset_fields(), None);
+        let name = metadata::name_of(&value);
+        self.admit(Admission::create(&name), &mut value).await?;
         let mut errors = rkube_machinery::field::Errors::new();
         kind.rules.validate_create(&value, &mut errors);
         if !errors.is_empty() {
             return Err(Status::invalid(&GroupResource::new(kind.group.clone(), ""), "", &errors));
         }
+        self.check_question(&value)?;
+        self.check_admitted(Admission::create(&name), &value).await?;
+        let authorizers = &*self.server.authorizers;
         let status = match kind.resource.as_str() {
             "selfsubjectreviews" => {
                 // The answer is a new object; what was sent with the question is not in it.
@@ -37,15 +42,13 @@ impl Call<'_> {
                 value.set("metadata", object! { "creationTimestamp": now });
                 object! { "userInfo": user_info(self.user) }
             }
-            "tokenreviews" => self.token_review(&value)?,
-            "subjectaccessreviews" => access(&subject(value.get("spec")), value.get("spec")),
-            "localsubjectaccessreviews" => {
-                self.check_local(value.get("spec"))?;
-                access(&subject(value.get("spec")), value.get("spec"))
+            "tokenreviews" => self.token_review(&value),
+            "subjectaccessreviews" | "localsubjectaccessreviews" => {
+                access(authorizers, &subject(value.get("spec")), value.get("spec"))
             }
-            "selfsubjectaccessreviews" => access(self.user, value.get("spec")),
+            "selfsubjectaccessreviews" => access(authorizers, self.user, value.get("spec")),
             "selfsubjectrulesreviews" => {
-                let status = rules(self.user, value.get("spec"))?;
+                let status = rules(authorizers, self.user);
                 // The answer does not repeat the question.
                 value.remove("metadata");
                 value.remove("spec");
@@ -59,11 +62,8 @@ impl Call<'_> {
     }
 
     /// Whose token this is. What the question says of the status itself stays, where the answer has no other word.
-    fn token_review(&self, review: &Value) -> Result<Value, Status> {
+    fn token_review(&self, review: &Value) -> Value {
         let spec = review.get("spec");
-        if spec.str("token").is_empty() {
-            return Err(Status::bad_request("token is required for TokenReview in authentication"));
-        }
         let mut audiences: Vec<String> =
             spec.list("audiences").iter().map(|audience| audience.as_str().to_owned()).collect();
         if audiences.is_empty() {
@@ -71,7 +71,7 @@ impl Call<'_> {
         }
         // As in a request's header: the first word counts, and who brings none is nobody in particular.
         let found = match spec.str("token").split(' ').next().map(str::trim).filter(|token| !token.is_empty()) {
-            Some(token) => user_of_token(self.server, token, &audiences),
+            Some(token) => self.server.authenticators.token(token, &audiences),
             None => Ok((User::anonymous().into(), audiences)),
         };
         let mut status = review.get("status").clone();
@@ -86,18 +86,27 @@ impl Call<'_> {
             }
             Err(_) => status.set("error", "invalid bearer token"),
         }
-        Ok(status)
+        status
     }
 
-    fn check_local(&self, spec: &Value) -> Result<(), Status> {
-        let namespace = spec.get("resourceAttributes").str("namespace");
-        if namespace != self.info.namespace {
-            return Err(Status::bad_request(format!(
-                "spec.resourceAttributes.namespace must match namespace: {}",
-                self.info.namespace
-            )));
+    /// Whether what is asked can be answered at all.
+    fn check_question(&self, review: &Value) -> Result<(), Status> {
+        let spec = review.get("spec");
+        match self.served.kind.resource.as_str() {
+            "tokenreviews" if spec.str("token").is_empty() => {
+                Err(Status::bad_request("token is required for TokenReview in authentication"))
+            }
+            "localsubjectaccessreviews" if spec.get("resourceAttributes").str("namespace") != self.info.namespace => {
+                Err(Status::bad_request(format!(
+                    "spec.resourceAttributes.namespace must match namespace: {}",
+                    self.info.namespace
+                )))
+            }
+            "selfsubjectrulesreviews" if spec.str("namespace").is_empty() => {
+                Err(Status::bad_request("no namespace on request"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -113,22 +122,22 @@ fn subject(spec: &Value) -> User {
 }
 
 /// Whether the user may do what the attributes say.
-fn access(user: &User, spec: &Value) -> Value {
+fn access(authorizers: &Authorizers, user: &User, spec: &Value) -> Value {
     let resource = spec.get("resourceAttributes");
     let path = spec.get("nonResourceAttributes");
-    let attributes = if resource.is_null() { path } else { resource };
-    let info = RequestInfo {
-        target: if resource.is_null() { Target::Path } else { Target::Resource },
-        verb: attributes.str("verb").to_owned().into(),
-        path: path.str("path").to_owned(),
-        group: resource.str("group").into(),
-        version: resource.str("version").into(),
-        namespace: resource.str("namespace").into(),
-        resource: resource.str("resource").into(),
-        subresource: resource.str("subresource").into(),
-        name: resource.str("name").into(),
+    let attributes = match resource.is_null() {
+        true => Attributes::Path { verb: path.str("verb"), path: path.str("path") },
+        false => Attributes::Resource(ResourceAttributes {
+            verb: resource.str("verb"),
+            group: resource.str("group"),
+            version: resource.str("version"),
+            resource: resource.str("resource"),
+            subresource: resource.str("subresource"),
+            namespace: resource.str("namespace"),
+            name: resource.str("name"),
+        }),
     };
-    let mut status = object! { "allowed": authorize(user, &info).is_ok() };
+    let mut status = object! { "allowed": authorizers.allow(user, &attributes) };
     let complaint = review_selectors::complaint(resource);
     if !complaint.is_empty() {
         status.set("evaluationError", complaint);
@@ -137,22 +146,20 @@ fn access(user: &User, spec: &Value) -> Value {
 }
 
 /// What the user may do, as rules.
-fn rules(user: &User, spec: &Value) -> Result<Value, Status> {
-    if spec.str("namespace").is_empty() {
-        return Err(Status::bad_request("no namespace on request"));
-    }
+fn rules(authorizers: &Authorizers, user: &User) -> Value {
     let list = |texts: &[&str]| Value::Array(texts.iter().map(|text| Value::from(*text)).collect());
-    let (resources, paths) = if user.is_in("system:masters") {
-        let everything = object! { "verbs": list(&["*"]), "apiGroups": list(&["*"]), "resources": list(&["*"]) };
-        (vec![everything], vec![object! { "verbs": list(&["*"]), "nonResourceURLs": list(&["*"]) }])
-    } else {
-        let self_review = object! {
-            "verbs": list(&["create"]), "apiGroups": list(&["authentication.k8s.io"]), "resources": list(&["selfsubjectreviews"]),
-        };
-        let public = list(&["/healthz", "/livez", "/readyz", "/version", "/version/"]);
-        (vec![self_review], vec![object! { "verbs": list(&["get"]), "nonResourceURLs": public }])
-    };
-    Ok(object! { "resourceRules": resources, "nonResourceRules": paths, "incomplete": false })
+    let (mut resources, mut paths) = (Vec::new(), Vec::new());
+    for rule in authorizers.rules(user) {
+        match rule {
+            Rule::Resource { verbs, groups, resources: names } => {
+                resources.push(object! { "verbs": list(verbs), "apiGroups": list(groups), "resources": list(names) })
+            }
+            Rule::Path { verbs, paths: names } => {
+                paths.push(object! { "verbs": list(verbs), "nonResourceURLs": list(names) });
+            }
+        }
+    }
+    object! { "resourceRules": resources, "nonResourceRules": paths, "incomplete": false }
 }
 
 /// A user as reviews show it.

@@ -9,11 +9,11 @@ use rkube_machinery::status::Details;
 use rkube_machinery::{Status, Value, json, managed, patch, yaml};
 use rkube_store::{self as store, Expect};
 
+use super::admit::Admission;
 use super::change::{Change, Patch};
 use super::create::Origin;
 use super::metadata::Stage;
 use super::{Call, Written, each_complaint, metadata, store_error};
-use crate::admission::{Attributes, Operation};
 use crate::content::Format;
 use crate::request::FieldValidation;
 use rkube_catalog::{Entry, Object};
@@ -157,19 +157,25 @@ impl Call<'_> {
         if let Change::Replace(value) = change {
             self.check_uid(key, value, &old)?;
         }
-        let changed = match &kind.conversion {
-            Some(conversion) => self.changed(change, &conversion.from_stored(old.clone()))?,
-            None => self.changed(change, &old)?,
+        let converted = kind.conversion.as_ref().map(|conversion| conversion.from_stored(old.clone()));
+        let before = converted.as_ref().unwrap_or(&old);
+        let mut value = match change {
+            // Admission sees the scale, not the object that has it.
+            Change::Scale(change) => {
+                let scaled = self.scaled(change, before).await?;
+                self.served.to_stored(self.placed(scaled)?)
+            }
+            change => {
+                let changed = self.changed(change, before)?;
+                let mut value = self.served.to_stored(self.placed(changed)?);
+                self.admit(Admission::update(&self.info.name, &old), &mut value).await?;
+                value
+            }
         };
-        let changed = self.placed(changed)?;
-        let mut value = self.served.to_stored(changed);
-        let mut attributes = Attributes::new(self, Operation::Update, Some(&old));
-        server.admission.mutate(&mut attributes, &mut value).await?;
-        self.warnings.append(&mut attributes.warnings);
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Mutated));
         self.check_version(&mut value, entry.revision)?;
         let held = server.allocation.begin_update(self, &mut value, &old).await?;
-        let written = self.finish_attempt(key, value, entry, &old).await;
+        let written = self.finish_attempt(key, value, entry, (&old, change)).await;
         match &written {
             Ok(Some(_)) => server.allocation.keep(self, held).await,
             Ok(None) | Err(_) => server.allocation.abandon(self, held).await,
@@ -183,10 +189,9 @@ impl Call<'_> {
         key: &str,
         mut value: Value,
         entry: &Entry,
-        old: &Value,
+        (old, change): (&Value, &Change),
     ) -> Result<Option<Written>, Status> {
         let kind = &self.served.kind;
-        let server = self.server;
         self.prepare(&mut value, old);
         let mut errors = self.namespace_errors(&value, Some(old));
         errors.0.extend(kind.validate_update(self.part, &value, old).0);
@@ -201,9 +206,10 @@ impl Call<'_> {
         kind.rules.canonicalize(&mut value);
         self.settle(&mut value);
         managed::keep_times(old, &mut value);
-        let mut attributes = Attributes::new(self, Operation::Update, Some(old));
-        server.admission.validate(&mut attributes, &value)?;
-        self.warnings.append(&mut attributes.warnings);
+        match change {
+            Change::Scale(_) => self.check_scale_admitted(&value, old).await?,
+            _ => self.check_admitted(Admission::update(&self.info.name, old), &value).await?,
+        }
 
         if finished(kind, &value, old) {
             return self.delete_finished(key, value, entry).await;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use http::Method;
 use percent_encoding::percent_decode_str;
+use rkube_access::authorize::{Attributes, ResourceAttributes};
 use rkube_machinery::value::Text;
 use smallvec::SmallVec;
 
@@ -62,6 +63,22 @@ impl RequestInfo {
         info.target = Target::Resource;
         info.take_resource(rest, method, watch);
         info
+    }
+
+    /// What is to be allowed.
+    pub fn attributes(&self) -> Attributes<'_> {
+        match self.target {
+            Target::Path => Attributes::Path { verb: &self.verb, path: &self.path },
+            Target::Resource => Attributes::Resource(ResourceAttributes {
+                verb: &self.verb,
+                group: &self.group,
+                version: &self.version,
+                resource: &self.resource,
+                subresource: &self.subresource,
+                namespace: &self.namespace,
+                name: &self.name,
+            }),
+        }
     }
 
     /// Whether the path has an escape that is none.

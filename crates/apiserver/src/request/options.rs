@@ -110,6 +110,16 @@ impl Options {
         Ok(asked.map_or(REQUEST_TIME_MAX, |asked| asked.min(REQUEST_TIME_MAX)))
     }
 
+    /// How fields are to be validated, where the query says.
+    pub fn given_field_validation(&self) -> &str {
+        &self.raw_field_validation
+    }
+
+    /// Whether the query has a word on dry runs, whichever.
+    pub fn speaks_of_dry_run(&self) -> bool {
+        !self.raw_dry_run.is_empty()
+    }
+
     /// Checks the options of a write. `patch`: whether `force` may be given, and whether this is an apply.
     pub fn check_write(&mut self, options_kind: &str, apply: Option<bool>) -> Result<(), Status> {
         let mut errors = Errors::new();

@@ -19,6 +19,8 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use rkube_access::UserRef;
+use rkube_access::authenticate::certificate;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -27,7 +29,6 @@ use tokio_rustls::TlsAcceptor;
 pub use peers::CONNECTIONS_MAX;
 pub(crate) use peers::note_authenticated;
 
-use crate::authn;
 use crate::content::Body;
 use crate::server::ApiServer;
 use peers::{OpenRequest, Peers, Seat};
@@ -131,7 +132,7 @@ impl Connection {
             }
         };
         let certificates = stream.get_ref().1.peer_certificates();
-        let user = certificates.and_then(|chain| chain.first()).and_then(|leaf| authn::user_of_certificate(leaf));
+        let user = certificates.and_then(|chain| chain.first()).and_then(|leaf| certificate::user_of(leaf));
         let peer = self.seat.peer().clone();
         if user.is_some() {
             peer.authenticated();
@@ -171,7 +172,7 @@ fn said(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
 async fn answer(
     server: &ApiServer,
     mut request: hyper::Request<Incoming>,
-    user: Option<crate::UserRef>,
+    user: Option<UserRef>,
     open: OpenRequest,
 ) -> http::Response<CountedBody> {
     if let Some(refusal) = pre_checks::wrong_host(&request) {

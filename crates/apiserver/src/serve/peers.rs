@@ -12,10 +12,9 @@ use std::time::Duration;
 
 use http::request::Parts;
 use parking_lot::Mutex;
+use rkube_access::User;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-use crate::request::User;
 
 /// No more clients are connected at once, however many the system allows.
 pub const CONNECTIONS_MAX: usize = 10_000;

@@ -6,7 +6,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{GroupResource, Status, Value, object, time};
 
 use super::super::Call;
-use crate::admission::{Attributes, Operation};
+use super::super::admit::Admission;
 use crate::content::Answer;
 use crate::request::RequestInfo;
 
@@ -21,10 +21,11 @@ impl Call<'_> {
         if name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
+        let binding = self.admit_binding(&name, binding).await?;
         let pods = self.catalog.find("", "v1", "pods");
         let served = pods.ok_or_else(|| Status::internal("pods are not served"))?;
         let info = RequestInfo { name: name.into(), resource: "pods".into(), ..self.info.clone() };
-        let mut call = Call {
+        let call = Call {
             served,
             info: &info,
             options: self.options.clone(),
@@ -32,25 +33,30 @@ impl Call<'_> {
             part: Part::Other("binding"),
             ..*self
         };
-        let answer = call.bind(body).await;
-        let warnings = std::mem::take(&mut call.warnings);
-        self.warnings.extend(warnings);
-        answer
+        call.assign(&binding).await
     }
 
     pub(super) async fn bind(&mut self, body: &Bytes) -> Result<Answer, Status> {
-        let mut binding = self.decode_other(body, TYPE, "v1", "Binding")?;
-        let mut attributes = Attributes::new(self, Operation::Create, None);
-        self.server.admission.mutate(&mut attributes, &mut binding).await?;
-        let metadata = binding.get("metadata");
-        let name = self.info.name.clone();
-        if metadata.str("name") != name {
+        let binding = self.decode_other(body, TYPE, "v1", "Binding")?;
+        let binding = self.admit_binding(&self.info.name, binding).await?;
+        self.assign(&binding).await
+    }
+
+    async fn admit_binding(&mut self, name: &str, mut binding: Value) -> Result<Value, Status> {
+        let write = Admission::create(name).of_kind("v1", "Binding");
+        self.admit(write, &mut binding).await?;
+        if binding.get("metadata").str("name") != name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }
         check(&binding)?;
-        self.server.admission.validate(&mut attributes, &binding)?;
-        self.warnings.append(&mut attributes.warnings);
-        let key = self.key(&name);
+        self.check_admitted(write, &binding).await?;
+        Ok(binding)
+    }
+
+    /// Gives the pod the binding's node.
+    async fn assign(&self, binding: &Value) -> Result<Answer, Status> {
+        let (metadata, name) = (binding.get("metadata"), &self.info.name);
+        let key = self.key(name);
         let now = time::format_seconds(self.now());
         self.edit(&key, |pod| {
             self.check_bindable(&key, metadata, pod)?;

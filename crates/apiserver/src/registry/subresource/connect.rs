@@ -5,22 +5,28 @@ use std::net::IpAddr;
 
 use http::StatusCode;
 use rkube_machinery::field::{Errors, Path, quote};
-use rkube_machinery::{GroupResource, Status, Value, time};
+use rkube_machinery::{GroupResource, Status, Value, object, time};
 
 use super::super::Call;
+use super::super::admit::Admission;
 use crate::content::{Answer, Body};
 use crate::request::number;
 
 impl Call<'_> {
     /// The log of a pod that has no node yet is empty. For all else: why the connection cannot be made.
-    pub(in crate::registry) fn connect(&self, subresource: &str) -> Result<Answer, Status> {
+    pub(in crate::registry) async fn connect(&mut self, subresource: &str) -> Result<Answer, Status> {
         let name = &self.info.name;
-        let options = Options(&self.options.others);
-        match subresource {
-            "log" => options.check_log(name)?,
-            "portforward" => options.check_ports()?,
-            _ => {}
+        if subresource == "log" {
+            ConnectQuery(&self.options.others).check_log(name)?;
+        } else {
+            if self.options.speaks_of_dry_run() {
+                return Err(Status::bad_request("dryRun is not supported"));
+            }
+            let object = self.connect_options(subresource)?;
+            let kind = object.str("kind").to_owned();
+            self.admit_as_is(Admission::connect(name).of_kind("v1", &kind), object).await?;
         }
+        let query = ConnectQuery(&self.options.others);
         let entry = self.find()?;
         let object = entry.object.value(entry.revision);
         let node = match (self.served.kind.resource.as_str(), subresource) {
@@ -30,7 +36,7 @@ impl Call<'_> {
             }
             ("pods", "portforward") => object.get("spec").str("nodeName"),
             ("pods", _) => {
-                check_container(&object, options.first("container").unwrap_or_default())?;
+                check_container(&object, query.first("container").unwrap_or_default())?;
                 object.get("spec").str("nodeName")
             }
             ("nodes", _) => name,
@@ -50,6 +56,44 @@ impl Call<'_> {
         )))
     }
 
+    /// What is asked of the connection, as an object.
+    fn connect_options(&self, subresource: &str) -> Result<Value, Status> {
+        let query = ConnectQuery(&self.options.others);
+        let mut object = object! { "apiVersion": "v1" };
+        match (self.served.kind.resource.as_str(), subresource) {
+            (resource, "proxy") => {
+                let kind = match resource {
+                    "pods" => "PodProxyOptions",
+                    "services" => "ServiceProxyOptions",
+                    _ => "NodeProxyOptions",
+                };
+                object.set("kind", kind);
+                let (_, path) = self.info.path.split_once("/proxy").unwrap_or_default();
+                object.set("path", path);
+            }
+            (_, "portforward") => {
+                object.set("kind", "PodPortForwardOptions");
+                object.set("ports", query.ports()?);
+            }
+            (_, subresource) => {
+                let executes = subresource == "exec";
+                object.set("kind", if executes { "PodExecOptions" } else { "PodAttachOptions" });
+                for field in ["stdin", "stdout", "stderr", "tty"] {
+                    if query.first(field).is_some_and(|text| !matches!(text, "false" | "0")) {
+                        object.set(field, true);
+                    }
+                }
+                if let Some(container) = query.first("container") {
+                    object.set("container", container);
+                }
+                if executes {
+                    object.set("command", query.all("command").map(Value::from).collect::<Vec<_>>());
+                }
+            }
+        }
+        Ok(object)
+    }
+
     /// A node that is not there is missed under the name of what was asked for.
     fn check_node(&self, node: &str) -> Result<(), Status> {
         let nodes = self.server.catalog.resource("", "v1", "nodes");
@@ -63,11 +107,15 @@ impl Call<'_> {
 }
 
 /// The query of a connection.
-struct Options<'a>(&'a [(String, String)]);
+struct ConnectQuery<'a>(&'a [(String, String)]);
 
-impl Options<'_> {
+impl ConnectQuery<'_> {
     fn first(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     fn number(&self, name: &str) -> Result<Option<i64>, Status> {
@@ -110,17 +158,16 @@ impl Options<'_> {
         Err(Status::invalid(&GroupResource::new("", "PodLogOptions"), name, &errors))
     }
 
-    fn check_ports(&self) -> Result<(), Status> {
-        let given = self.0.iter().filter(|(key, _)| key == "ports").flat_map(|(_, value)| value.split(','));
-        for text in given {
+    fn ports(&self) -> Result<Vec<Value>, Status> {
+        let mut ports = Vec::new();
+        for text in self.all("ports").flat_map(|texts| texts.split(',')) {
             if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
                 return Err(bad_port(text, "invalid syntax"));
             }
-            if text.parse::<u16>().is_err() {
-                return Err(bad_port(text, "value out of range"));
-            }
+            let port: u16 = text.parse().map_err(|_| bad_port(text, "value out of range"))?;
+            ports.push(i64::from(port).into());
         }
-        Ok(())
+        Ok(ports)
     }
 }
 
@@ -162,8 +209,6 @@ fn check_address(pod: &Value) -> Result<(), Status> {
 
 #[cfg(test)]
 mod tests {
-    use rkube_machinery::object;
-
     use super::*;
 
     fn query(text: &str) -> Vec<(String, String)> {
@@ -196,15 +241,15 @@ mod tests {
                 "parsing time \"bad\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"bad\" as \"2006\"".to_owned(),
             ),
         ] {
-            let got = Options(&query(text)).check_log("p").err().map(|status| status.message).unwrap_or_default();
+            let got = ConnectQuery(&query(text)).check_log("p").err().map(|status| status.message).unwrap_or_default();
             assert_eq!(got, want, "{text}");
         }
     }
 
     #[test]
     fn ports_are_numbers() {
-        assert!(Options(&query("ports=1,65535&ports=2")).check_ports().is_ok());
-        let why = Options(&query("ports=1,x")).check_ports().unwrap_err().message;
+        assert!(ConnectQuery(&query("ports=1,65535&ports=2")).ports().is_ok());
+        let why = ConnectQuery(&query("ports=1,x")).ports().unwrap_err().message;
         assert_eq!(why, "cannot convert to []int32: strconv.ParseUint: parsing \"x\": invalid syntax");
     }
 

@@ -8,6 +8,7 @@ use rkube_machinery::status::Cause;
 use rkube_machinery::{GroupResource, Status, Value, managed, object, time};
 use rkube_store::Expect;
 
+use super::super::admit::Admission;
 use super::super::{Call, Preconditions};
 use super::binding::set_condition;
 use crate::content::Answer;
@@ -18,14 +19,17 @@ const RETRY_AFTER_SECONDS: u32 = 10;
 
 impl Call<'_> {
     pub(super) async fn evict(&mut self, body: &Bytes) -> Result<Answer, Status> {
-        let eviction = self.decode_other(body, "io.k8s.api.policy.v1.Eviction", "policy/v1", "Eviction")?;
+        let mut eviction = self.decode_other(body, "io.k8s.api.policy.v1.Eviction", "policy/v1", "Eviction")?;
         let name = self.info.name.clone();
+        let write = Admission::create(&name).of_kind("policy/v1", "Eviction");
+        self.admit(write, &mut eviction).await?;
         if eviction.get("metadata").str("name") != name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         let wanted = eviction.get("deleteOptions").clone();
         refuse_broken_reads(&name, &wanted)?;
         self.options.agree_on_dry_run(wanted.list("dryRun"))?;
+        self.check_admitted(write, &eviction).await?;
         let entry = self.find()?;
         let pod = entry.object.value(entry.revision);
         let mut preconditions = Preconditions::of(&wanted);
@@ -51,7 +55,7 @@ impl Call<'_> {
         self.options.take_delete_body(&wanted);
         self.options.check_delete()?;
         self.options.dry_run |= is_trial;
-        self.delete_named(&name, &preconditions).await?;
+        self.delete_evicted(&name, &preconditions).await?;
         Ok(self.done())
     }
 
@@ -92,6 +96,7 @@ impl Call<'_> {
                 return Ok(Claim::Taken);
             }
             budgets.stored_schema().complete(&mut budget);
+            self.admit_internal(&budgets, "status", &before, &mut budget).await?;
             self.own_disruption(&before, &mut budget, budgets.stored_schema());
             let object = std::sync::Arc::new(Object::new(&budget, &cache.kind));
             if self.store_object(key.clone(), object, Expect::Revision(current.revision)).await?.is_ok() {

@@ -15,6 +15,7 @@ use rkube_machinery::managed::{self, Replicas, Reset, TableView};
 use rkube_machinery::patch::{json_patch, merge_patch, printed, strategic};
 use rkube_machinery::{GroupResource, Status, Type, TypeRef, Value, decode, json, time};
 
+use super::super::admit::Admission;
 use super::super::body_type::Fit;
 use super::super::change::{Change, nothing_of, patched_type, sorted_along};
 use super::super::{Call, metadata};
@@ -54,7 +55,7 @@ impl Call<'_> {
     }
 
     /// The object with the change done to its scale.
-    pub(in crate::registry) fn scaled(&mut self, change: &Change, old: &Value) -> Result<Value, Status> {
+    pub(in crate::registry) async fn scaled(&mut self, change: &Change, old: &Value) -> Result<Value, Status> {
         let (paths, schema) = self.scale_form()?;
         let replicas = Replicas { api_version: &self.served.api_version, path: &paths.spec_replicas };
         let unowned = |error: managed::EntryError| Status::internal(error.to_string());
@@ -63,6 +64,8 @@ impl Call<'_> {
         let mut wanted = self.changed_scale(change, &current, schema)?;
         metadata::place(wanted.object_mut("metadata"), &self.info.namespace)?;
         self.check_name(&wanted)?;
+        let write = Admission::update(&self.info.name, &current).of_kind(API_VERSION, KIND);
+        self.admit(write, &mut wanted).await?;
         let errors = scale::validate(&wanted);
         if !errors.is_empty() {
             return Err(Status::invalid(&GroupResource::new("autoscaling", KIND), &self.info.name, &errors));
@@ -77,6 +80,14 @@ impl Call<'_> {
             version => about.set("resourceVersion", version),
         }
         Ok(object)
+    }
+
+    /// What will be stored, as admission sees it.
+    pub(in crate::registry) async fn check_scale_admitted(&mut self, value: &Value, old: &Value) -> Result<(), Status> {
+        let (paths, schema) = self.scale_form()?;
+        let (wanted, current) = (scale_of(value, &paths, schema)?, scale_of(old, &paths, schema)?);
+        let write = Admission::update(&self.info.name, &current).of_kind(API_VERSION, KIND);
+        self.check_admitted(write, &wanted).await
     }
 
     fn scale_form(&self) -> Result<(ScalePaths, &'static Type), Status> {

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use rkube_access::authenticate::service_account::{Binding, Claims};
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{GroupResource, Status, TypeRef, Value, decode, object, time};
 
 use super::super::Call;
-use crate::authn::service_account::{Binding, Claims};
+use super::super::admit::Admission;
 use crate::content::{Answer, unlisted_answer};
 
 const TYPE: &str = "io.k8s.api.authentication.v1.TokenRequest";
@@ -21,6 +22,8 @@ impl Call<'_> {
         let signer = self.server.signer.as_ref();
         let signer = signer.ok_or_else(|| Status::service_unavailable("this server has no key to sign tokens with"))?;
         let name = self.info.name.clone();
+        let write = Admission::create(&name).of_kind(API_VERSION, "TokenRequest");
+        self.admit(write, &mut request).await?;
         self.check_request_name(&request, &name)?;
         let entry = self.find()?;
         let account = entry.object.value(entry.revision);
@@ -44,6 +47,7 @@ impl Call<'_> {
         }
         spec.set_if_absent("expirationSeconds", DEFAULT_SECONDS);
         check_spec(request.get("spec"))?;
+        self.check_admitted(write, &request).await?;
         let bound = self.bound_object(&name, request.get("spec").get("boundObjectRef"))?;
         let seconds = request.get("spec").int("expirationSeconds");
         let claims = Claims {

@@ -1,0 +1,87 @@
+//! Who asks. The members in their order: [`certificate`], [`bearer`] (whose own members are [`token_file`] and
+//! [`service_account`]), [`anonymous`].
+
+mod anonymous;
+mod bearer;
+pub mod certificate;
+pub mod service_account;
+mod token_file;
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use rkube_catalog::Catalog;
+use rkube_machinery::host::Clock;
+
+pub use bearer::{TokenAuthenticator, TokenUser};
+pub use token_file::TokenFile;
+
+use crate::UserRef;
+use bearer::Bearer;
+use service_account::{ServiceAccounts, Signer};
+
+/// The key in a user's extra facts that says which certificate or token proved who asks.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// What a request brings along to prove who sends it.
+pub struct Credentials<'a> {
+    /// The user of the connection: of its certificate, or a component's in the process.
+    pub connection: Option<&'a UserRef>,
+    pub headers: &'a HeaderMap,
+}
+
+/// What a member makes of credentials.
+#[derive(Debug)]
+pub enum Verdict {
+    User(UserRef),
+    /// The credentials are the member's business, and worth nothing.
+    Refused(String),
+    /// Others may know.
+    NoOpinion,
+}
+
+pub trait Authenticator: Send + Sync {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Verdict;
+}
+
+/// The members in their order.
+pub struct Authenticators {
+    bearer: Arc<Bearer>,
+    members: Vec<Box<dyn Authenticator>>,
+}
+
+impl Authenticators {
+    /// `signer`: the key of service accounts, where there is one.
+    pub fn new(
+        file: TokenFile,
+        signer: Option<Arc<Signer>>,
+        catalog: &Arc<Catalog>,
+        clock: &Arc<dyn Clock>,
+    ) -> Authenticators {
+        let mut tokens: Vec<Box<dyn TokenAuthenticator>> = vec![Box::new(file)];
+        if let Some(signer) = signer {
+            tokens.push(Box::new(ServiceAccounts { signer, catalog: catalog.clone(), clock: clock.clone() }));
+        }
+        let bearer = Arc::new(Bearer { members: tokens });
+        let members: Vec<Box<dyn Authenticator>> =
+            vec![Box::new(certificate::Certificate), Box::new(bearer.clone()), Box::new(anonymous::Anonymous)];
+        Authenticators { bearer, members }
+    }
+
+    /// The user of a request, or why it is refused.
+    pub fn request(&self, credentials: &Credentials<'_>) -> Result<UserRef, String> {
+        for member in &self.members {
+            match member.authenticate(credentials) {
+                Verdict::User(user) => return Ok(user),
+                Verdict::Refused(why) => return Err(why),
+                Verdict::NoOpinion => {}
+            }
+        }
+        Err("nobody knows who asks".to_owned())
+    }
+
+    /// The user of a token and for which of these audiences it is good; without any, it must be good for this server.
+    pub fn token(&self, token: &str, audiences: &[String]) -> Result<TokenUser, String> {
+        self.bearer.user_of(token, audiences)
+    }
+}

@@ -1,0 +1,44 @@
+//! Users, and the groups that mean something to the server itself.
+
+use std::sync::Arc;
+
+use rkube_machinery::Text;
+
+/// The group of everybody whose name is proved.
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group of those who may do everything.
+pub const MASTERS: &str = "system:masters";
+
+/// Who makes a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    pub name: Text,
+    pub uid: Text,
+    pub groups: Vec<Text>,
+    pub extra: Vec<(Text, Vec<Text>)>,
+}
+
+pub type UserRef = Arc<User>;
+
+impl User {
+    pub fn anonymous() -> User {
+        User { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
+    }
+
+    /// The server itself.
+    pub fn apiserver() -> User {
+        User { name: "system:apiserver".into(), groups: vec![AUTHENTICATED.into(), MASTERS.into()], ..User::default() }
+    }
+
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|member| member == group)
+    }
+
+    /// The user in the group that all known users are in.
+    pub(crate) fn authenticated(mut self) -> UserRef {
+        if !self.is_in(AUTHENTICATED) {
+            self.groups.push(AUTHENTICATED.into());
+        }
+        Arc::new(self)
+    }
+}

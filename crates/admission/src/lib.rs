@@ -1,0 +1,20 @@
+//! Admission: what may change or refuse a write before it is stored.
+//!
+//! [`Attributes`] say what is to be written; [`Plugin`]s look at them, first all that may change the object, then all that
+//! may refuse it, in the order of the [`Chain`]. A plugin is a file in [`plugins`] and a line in [`plugins::all`].
+//!
+//! Every write comes by: objects, subresources, reviews, connections, and what the server writes itself. Plugins may
+//! wait; those that do not cost no more than a call.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod attributes;
+mod chain;
+mod objects;
+mod plugin;
+pub mod plugins;
+
+pub use attributes::{Attributes, ObjectKind, Operation, OperationOptions};
+pub use chain::Chain;
+pub use objects::Objects;
+pub use plugin::{Immediate, ImmediatePlugin, Plugin, Step};

@@ -1,0 +1,134 @@
+//! The way of every write through admission.
+
+use rkube_admission::{Attributes, ObjectKind, Operation, OperationOptions};
+use rkube_catalog::Served;
+use rkube_machinery::{Status, Value};
+
+use super::{Call, Preconditions};
+
+/// What admission is told of a write, beside what the request says.
+#[derive(Clone, Copy)]
+pub(super) struct Admission<'a> {
+    operation: Operation,
+    /// The object's kind where it is not the resource's own.
+    kind: Option<ObjectKind<'a>>,
+    name: &'a str,
+    old: Option<&'a Value>,
+    preconditions: Option<&'a Preconditions>,
+}
+
+impl<'a> Admission<'a> {
+    pub fn create(name: &'a str) -> Self {
+        Admission { operation: Operation::Create, kind: None, name, old: None, preconditions: None }
+    }
+
+    pub fn update(name: &'a str, old: &'a Value) -> Self {
+        Admission { operation: Operation::Update, old: Some(old), ..Admission::create(name) }
+    }
+
+    /// `name` is empty where a collection is deleted.
+    pub fn delete(name: &'a str, old: &'a Value, preconditions: &'a Preconditions) -> Self {
+        let preconditions = Some(preconditions);
+        Admission { operation: Operation::Delete, old: Some(old), preconditions, ..Admission::create(name) }
+    }
+
+    pub fn connect(name: &'a str) -> Self {
+        Admission { operation: Operation::Connect, ..Admission::create(name) }
+    }
+
+    pub fn of_kind(self, api_version: &'a str, kind: &'a str) -> Self {
+        Admission { kind: Some(ObjectKind { api_version, kind }), ..self }
+    }
+}
+
+impl Call<'_> {
+    /// The first phase: plugins may change the object.
+    pub(super) async fn admit(&mut self, write: Admission<'_>, object: &mut Value) -> Result<(), Status> {
+        let mut attributes = self.attributes(&write);
+        let admitted = self.server.admission.mutate(&mut attributes, object).await;
+        let warnings = attributes.warnings;
+        self.warnings.extend(warnings);
+        admitted
+    }
+
+    /// The second phase: plugins may refuse the object as it will be stored.
+    pub(super) async fn check_admitted(&mut self, write: Admission<'_>, object: &Value) -> Result<(), Status> {
+        let mut attributes = self.attributes(&write);
+        let admitted = self.server.admission.validate(&mut attributes, object).await;
+        let warnings = attributes.warnings;
+        self.warnings.extend(warnings);
+        admitted
+    }
+
+    /// Both phases of a write that comes without an object, or with one that stays as it is.
+    pub(super) async fn admit_as_is(&mut self, write: Admission<'_>, mut object: Value) -> Result<(), Status> {
+        self.admit(write, &mut object).await?;
+        self.check_admitted(write, &object).await
+    }
+
+    /// An update of another object that the server makes in its own name on the way of the request.
+    pub(super) async fn admit_internal(
+        &self,
+        served: &Served,
+        subresource: &str,
+        old: &Value,
+        object: &mut Value,
+    ) -> Result<(), Status> {
+        let metadata = old.get("metadata");
+        let mut attributes = Attributes {
+            operation: Operation::Update,
+            served,
+            subresource,
+            kind: ObjectKind::of(served),
+            namespace: metadata.str("namespace"),
+            name: metadata.str("name"),
+            old: Some(old),
+            options: OperationOptions::Write { field_manager: "", field_validation: "" },
+            dry_run: self.options.dry_run,
+            user: &self.server.itself,
+            warnings: Vec::new(),
+        };
+        self.server.admission.mutate(&mut attributes, object).await?;
+        self.server.admission.validate(&mut attributes, object).await
+    }
+
+    fn attributes<'b>(&'b self, write: &Admission<'b>) -> Attributes<'b> {
+        let kind = &self.served.kind;
+        let makes_namespace = self.info.namespace.is_empty() && kind.resource == "namespaces" && kind.group.is_empty();
+        Attributes {
+            operation: write.operation,
+            served: self.served,
+            subresource: &self.info.subresource,
+            kind: write.kind.unwrap_or_else(|| ObjectKind::of(self.served)),
+            namespace: if makes_namespace { write.name } else { &self.info.namespace },
+            name: write.name,
+            old: write.old,
+            options: self.operation_options(write),
+            dry_run: self.options.dry_run,
+            user: self.user,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn operation_options<'b>(&'b self, write: &Admission<'b>) -> OperationOptions<'b> {
+        let options = &self.options;
+        match write.operation {
+            Operation::Create | Operation::Update => OperationOptions::Write {
+                field_manager: &options.field_manager,
+                field_validation: options.given_field_validation(),
+            },
+            Operation::Delete => OperationOptions::Delete {
+                grace_period_seconds: options.grace_period_seconds,
+                propagation_policy: options.propagation_policy.as_deref(),
+                orphan_dependents: options.orphan_dependents,
+                uid: write.preconditions.and_then(|wanted| wanted.uid.as_deref()),
+                resource_version: write.preconditions.and_then(|wanted| wanted.resource_version.as_deref()),
+            },
+            Operation::Connect => OperationOptions::None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "admit_tests.rs"]
+mod tests;
