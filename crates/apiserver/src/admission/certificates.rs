@@ -1,6 +1,8 @@
 //! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: who may act for a
 //! signer, and what nobody gets signed.
 
+// tidy: types CertificateSigningRequest ClusterTrustBundle
+
 use base64::Engine as _;
 use http::Method;
 use rkube_machinery::field::quote;
