@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use rkube_kinds::Kind;
+use rkube_kinds::custom::Definition;
 use rkube_machinery::Text;
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
@@ -12,6 +13,7 @@ use rkube_store::Store;
 use crate::cache::{Cache, Error};
 use crate::resource::Resource;
 use crate::served::Served;
+use crate::versions::{Converter, Versions};
 
 /// What is served, now and later.
 pub struct Catalog {
@@ -62,17 +64,19 @@ impl Catalog {
         self.current.load().find(group, version, resource).cloned()
     }
 
-    /// The objects of a resource, where it is served and has any.
+    /// The stored objects of a resource, where it is served and has any.
     pub fn resource(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Resource>> {
         self.current.load().resource(group, version, resource)
     }
 
-    /// Serves these versions of a resource instead of whatever was served of it, from the objects that are stored as
-    /// `stored`. Watches of what was served before end.
-    pub async fn replace(&self, stored: Arc<Kind>, versions: Vec<Arc<Kind>>) -> Result<(), Error> {
+    /// Serves the versions of a definition instead of whatever was served of its resource. Watches of what was served
+    /// before end. Without a converter versions differ in nothing but their name.
+    pub async fn replace(&self, definition: Definition, converter: Option<Arc<dyn Converter>>) -> Result<(), Error> {
         let _changing = self.changing.lock().await;
-        let resource = self.cache.add(stored.clone()).await?;
-        let served = versions.into_iter().map(|kind| Arc::new(Served::new(kind, Some(resource.clone()))));
+        let resource = self.cache.add(definition.stored.clone()).await?;
+        let versions = Arc::new(Versions::of(&definition, converter));
+        let Definition { stored, versions: served, .. } = definition;
+        let served = served.into_iter().map(|kind| Arc::new(Served::custom(kind, &resource, &versions)));
         self.exchange(&stored.group, &stored.resource, served.collect());
         Ok(())
     }
@@ -128,7 +132,7 @@ impl Snapshot {
         found.find(|served| served.kind.group == group && served.kind.version == version)
     }
 
-    /// The objects of a resource, where it is served and has any.
+    /// The stored objects of a resource, where it is served and has any.
     pub fn resource(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Resource>> {
         self.find(group, version, resource).and_then(|served| served.cache.clone())
     }

@@ -16,6 +16,8 @@ use rkube_machinery::{Type, TypeRef, decode, json};
 
 /// What a thread keeps of its buffer between objects.
 const SCRATCH_BYTES_MAX: usize = 64 * 1024;
+/// How nearly all custom resources begin, since their keys are sorted.
+const SORTED_START: &[u8] = b"{\"apiVersion\":\"";
 
 static METADATA: LazyLock<TypeRef> = LazyLock::new(|| {
     let found = TypeRef::find("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
@@ -77,11 +79,24 @@ impl Object {
         }
     }
 
-    /// From bytes that the store kept.
+    /// From bytes that the store kept, in the form of today's schema. A custom resource that was stored in another
+    /// version stays as it is: [`Object::has_api_version`] tells it, and [`crate::Served`] converts it.
     pub fn parse(bytes: &[u8], kind: &Kind) -> Result<Object, json::SyntaxError> {
         let mut value = json::parse(bytes)?;
-        kind.schema.modernize(&mut value);
+        match &kind.schema {
+            Schema::Structural(_) if !kind.has_api_version(value.str("apiVersion")) => kind.schema.complete(&mut value),
+            schema => schema.modernize(&mut value),
+        }
         Ok(Object::new(&value, kind))
+    }
+
+    /// Whether the object of a custom resource says that it is of this version.
+    pub fn has_api_version(&self, api_version: &str) -> bool {
+        match self.bytes.strip_prefix(SORTED_START) {
+            Some(rest) => rest.strip_prefix(api_version.as_bytes()).is_some_and(|behind| behind.first() == Some(&b'"')),
+            // A field is before it in the alphabet.
+            None => json::parse(&self.bytes).is_ok_and(|value| value.str("apiVersion") == api_version),
+        }
     }
 
     /// What is stored.

@@ -67,8 +67,17 @@ pub struct Gone {
     pub oldest: Revision,
 }
 
+/// How far the changes of a resource go, resets included: later ones are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Head {
+    epoch: u64,
+    place: Place,
+}
+
 pub struct Resource {
     pub kind: Arc<Kind>,
+    /// Of custom resources: objects that say otherwise were stored in another version.
+    api_version: Option<Box<str>>,
     /// `/registry/configmaps/`.
     pub prefix: String,
     pub gate: Gate,
@@ -99,6 +108,8 @@ struct State {
     ended: bool,
     /// Raised when a reset broke the line of events.
     epoch: u64,
+    /// An object of another version is here, or was.
+    mixed: bool,
     /// Who to wake, by namespace; the empty one is woken by every change.
     waiting: HashMap<Box<str>, Arc<Notify>>,
 }
@@ -107,7 +118,9 @@ impl Resource {
     /// `reached`: the revision up to which the cache has seen everything.
     pub(crate) fn new(kind: Arc<Kind>, reached: Arc<AtomicU64>) -> Self {
         let prefix = prefix_of(&kind.storage_prefix);
-        Resource { kind, prefix, gate: Gate::default(), state: RwLock::default(), reached, shared: Mutex::default() }
+        let api_version = kind.schema.table().is_none().then(|| kind.api_version().into());
+        let (gate, state, shared) = (Gate::default(), RwLock::default(), Mutex::default());
+        Resource { kind, api_version, prefix, gate, state, reached, shared }
     }
 
     /// A resource that keeps changes for later, until [`Resource::reset`] says what was there before them.
@@ -172,7 +185,9 @@ impl Resource {
     /// Replaces everything with what the store holds at `revision`. Watches that resume from before end as too old.
     pub fn reset(&self, stored: Vec<KeyValue>, revision: Revision) {
         let items: Items = stored.iter().filter_map(|item| Some((item.key.clone(), self.entry(item)?))).collect();
+        let mixed = items.values().any(|entry| self.is_of_another_version(&entry.object));
         let mut state = self.state.write();
+        state.mixed |= mixed;
         let before = std::mem::replace(&mut state.items, items);
         state.ring.restart(revision);
         state.epoch += 1;
@@ -224,7 +239,23 @@ impl Resource {
         let event = self.event(state, deleted, item)?;
         let object = event.object.clone();
         state.ring.push(Arc::new(event));
+        if !state.mixed && self.is_of_another_version(&object) {
+            // Those who watch here are to see one version alone: they begin again where objects are converted.
+            state.mixed = true;
+            state.ring.restart(item.mod_revision);
+            state.epoch += 1;
+            state.waiting.values().for_each(|waiting| waiting.notify_waiters());
+        }
         Some(object)
+    }
+
+    fn is_of_another_version(&self, object: &Object) -> bool {
+        self.api_version.as_ref().is_some_and(|api_version| !object.has_api_version(api_version))
+    }
+
+    /// Whether an object of another version is here, or was: then not every event is of the resource's own.
+    pub(crate) fn is_mixed(&self) -> bool {
+        self.state.read().mixed
     }
 
     /// Everything up to this revision is in the state: the cache has seen it all, or a change of this resource says so.
@@ -287,6 +318,27 @@ impl Resource {
         }
         shared.push_back(SharedLines { namespace: namespace.into(), from, to, bytes: bytes.clone() });
         bytes
+    }
+
+    /// How far the changes go, and a revision up to which all of them are among these.
+    pub(crate) fn head(&self) -> (Head, Revision) {
+        let state = self.state.read();
+        (Head { epoch: state.epoch, place: state.ring.end() }, self.revision(&state))
+    }
+
+    /// All objects now, and a watch on what changes from here on.
+    pub(crate) fn follow(self: &Arc<Self>) -> (Items, Subscription) {
+        let mut state = self.state.write();
+        let cursor = Cursor { place: state.ring.end(), revision: self.revision(&state) };
+        let waiting = state.waiting.entry("".into()).or_default().clone();
+        let epoch = state.epoch;
+        let subscription = Subscription { resource: self.clone(), namespace: "".into(), waiting, cursor, epoch };
+        (state.items.clone(), subscription)
+    }
+
+    /// Whether anybody watches.
+    pub(crate) fn is_watched(&self) -> bool {
+        !self.state.read().waiting.is_empty()
     }
 
     /// A watch on changes after `after`, of one namespace (or all, if empty).
@@ -365,6 +417,30 @@ impl Subscription {
             self.cursor.revision = self.cursor.revision.max(self.resource.revision(&state));
         }
         Ok(taken)
+    }
+
+    /// What is watched.
+    pub fn resource(&self) -> &Arc<Resource> {
+        &self.resource
+    }
+
+    /// What has been taken.
+    pub(crate) fn head(&self) -> Head {
+        Head { epoch: self.epoch, place: self.cursor.place }
+    }
+
+    /// Returns when the resource is served no more.
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (resource, waiting) = (self.resource.clone(), self.waiting.clone());
+        async move {
+            loop {
+                let notified = waiting.notified();
+                if resource.has_ended() {
+                    return;
+                }
+                notified.await;
+            }
+        }
     }
 
     /// Everything up to this revision has been taken, and of later ones not all.

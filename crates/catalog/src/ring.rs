@@ -59,6 +59,11 @@ impl Ring {
         self.since
     }
 
+    /// The place of the next event to come.
+    pub fn end(&self) -> Place {
+        self.first + self.events.len() as Place
+    }
+
     /// The cursor behind all events of a revision; none if some after it are forgotten.
     pub fn cursor_after(&self, revision: Revision) -> Option<Cursor> {
         let place = self.first + self.index_after(revision) as Place;

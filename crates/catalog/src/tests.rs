@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rkube_kinds::Kind;
+use rkube_kinds::custom::Definition;
 use rkube_machinery::host::Clock;
 use rkube_store::{Batch, Change as StoreChange, Event, EventKind, Expect, KeyValue, Revision, Sink, Store, Write};
 
@@ -144,7 +145,7 @@ async fn a_reset_ends_watches_and_no_place_comes_twice() {
     assert!(second.from >= first.to);
 }
 
-struct NoTime;
+pub(crate) struct NoTime;
 
 impl Clock for NoTime {
     fn now_micros(&self) -> i64 {
@@ -174,6 +175,10 @@ async fn put(store: &Arc<dyn Store>, key: &str, name: &str) -> Revision {
     store.write(Write { key: key.into(), expect: Expect::Anything, change }).await.unwrap()
 }
 
+fn alone(kind: Arc<Kind>) -> Definition {
+    Definition { stored: kind.clone(), versions: vec![kind], unserved: Vec::new() }
+}
+
 #[tokio::test]
 async fn kinds_come_and_go() {
     let store: Arc<dyn Store> = Arc::new(rkube_store::Memory::new());
@@ -182,7 +187,7 @@ async fn kinds_come_and_go() {
     assert!(catalog.resource("", "v1", "secrets").is_none());
     put(&store, "/registry/secrets/default/a", "a").await;
 
-    catalog.replace(kind("secrets"), vec![kind("secrets")]).await.unwrap();
+    catalog.replace(alone(kind("secrets")), None).await.unwrap();
     let secrets = catalog.resource("", "v1", "secrets").unwrap();
     assert!(secrets.find("default", "a").is_some(), "what was stored before is there");
     let revision = put(&store, "/registry/secrets/default/b", "b").await;
@@ -191,7 +196,7 @@ async fn kinds_come_and_go() {
     assert!(catalog.snapshot().generation > before.generation);
 
     let mut watch = secrets.subscribe("", revision).unwrap();
-    catalog.replace(kind("secrets"), vec![kind("secrets")]).await.unwrap();
+    catalog.replace(alone(kind("secrets")), None).await.unwrap();
     assert!(watch.next(ALL).await.unwrap().is_none(), "watches of what was replaced end");
     let secrets = catalog.resource("", "v1", "secrets").unwrap();
     assert_eq!(secrets.count(), 2);

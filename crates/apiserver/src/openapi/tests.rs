@@ -52,8 +52,7 @@ async fn define(server: &ApiServer, definition: &Value) {
     assert_eq!(answer.0, code, "{:?}", answer.1);
     let names = definition.at(&["spec", "names"]).clone();
     definition.object_mut("status").set("acceptedNames", names);
-    let Definition { stored, versions } = Definition::read(&definition).unwrap();
-    server.catalog.replace(stored, versions).await.unwrap();
+    server.catalog.replace(Definition::read(&definition).unwrap(), None).await.unwrap();
 }
 
 async fn fetch(server: &ApiServer, path: &str, accept: &str, etag: &str) -> (StatusCode, String, Bytes) {

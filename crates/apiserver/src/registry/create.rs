@@ -119,6 +119,7 @@ impl Call<'_> {
         }
         self.check_admitted(Admission::create(name), &value).await?;
 
+        let mut value = self.storage_form(value).await?;
         let key = self.key(name);
         if self.options.dry_run {
             if self.served.stored().get(&key).is_some() {

@@ -11,7 +11,7 @@ use rkube_store::{self as store, Expect};
 use super::admit::Admission;
 use super::list::Filter;
 use super::{Call, store_error};
-use crate::content::{Answer, Format, Input, object_answer, status_answer};
+use crate::content::{Answer, Format, Input, status_answer};
 use rkube_catalog::Entry;
 
 const ORPHAN: &str = "orphan";
@@ -94,14 +94,7 @@ impl Call<'_> {
             }
             Outcome::Gone(entry) | Outcome::Marked(entry) => {
                 // A deletion that is not done yet, of an object whose deletion waits for others.
-                Ok(object_answer(
-                    StatusCode::OK,
-                    self.served,
-                    self.accept,
-                    &self.options.include_object,
-                    self.now(),
-                    &entry,
-                ))
+                self.answer_object(StatusCode::OK, &entry).await
             }
         }
     }
@@ -112,7 +105,7 @@ impl Call<'_> {
         let filter = Filter::new(self)?;
         self.check_token()?;
         self.wait_for_version().await?;
-        let (items, revision) = self.served.stored().snapshot();
+        let (items, revision) = self.served.readable().await?.snapshot();
         let chosen: Vec<Entry> = filter.range(self, &items, "").map(|(_, entry)| entry.clone()).collect();
         for entry in &chosen {
             let name = entry.object.name.clone();

@@ -54,7 +54,6 @@ impl Call<'_> {
     }
 
     async fn choose_snapshot(&self) -> Result<Snapshot, Status> {
-        let resource = self.served.stored();
         if !self.options.continue_token.is_empty() {
             let (start, revision, left) = decode_token(&self.options.continue_token)?;
             if self.options.resource_version.as_deref().is_some_and(|version| version != "0") {
@@ -63,12 +62,12 @@ impl Call<'_> {
             let start = format!("{}{start}", Filter::scope_prefix(self));
             if revision < 0 {
                 self.server.catalog.cache().fresh().await.map_err(cache_error)?;
-                let (items, revision) = resource.snapshot();
+                let (items, revision) = self.served.readable().await?.snapshot();
                 return Ok(Snapshot { items, revision, start, left: None });
             }
             let reached = self.server.catalog.cache().reach(revision as u64).await;
             reached.map_err(cache_error).map_err(without_retry)?;
-            let items = self.past(revision as u64).ok_or_else(|| {
+            let items = self.past(revision as u64).await?.ok_or_else(|| {
                 let prefix = Filter::scope_prefix(self);
                 let mut status = Status::expired(TOKEN_TOO_OLD);
                 status.continue_token = encode_token(start.strip_prefix(&prefix).unwrap_or(&start), -1, None);
@@ -87,7 +86,7 @@ impl Call<'_> {
             return self.exact(version).await;
         }
         self.wait_for_version().await?;
-        let (items, revision) = resource.snapshot();
+        let (items, revision) = self.served.readable().await?.snapshot();
         Ok(Snapshot { items, revision, start: String::new(), left: None })
     }
 
@@ -101,14 +100,14 @@ impl Call<'_> {
 
     async fn exact(&self, version: u64) -> Result<Snapshot, Status> {
         self.server.catalog.cache().reach(version).await.map_err(cache_error).map_err(without_retry)?;
-        let items = self.past(version).ok_or_else(|| Status::expired(TOO_OLD))?;
+        let items = self.past(version).await?.ok_or_else(|| Status::expired(TOO_OLD))?;
         Ok(Snapshot { items, revision: version, start: String::new(), left: None })
     }
 
     /// All objects as they were at a revision, unless it is too old.
-    fn past(&self, revision: u64) -> Option<Items> {
+    async fn past(&self, revision: u64) -> Result<Option<Items>, Status> {
         let kept = revision >= self.server.catalog.cache().compacted();
-        self.served.stored().snapshot_at(revision).ok().filter(|_| kept)
+        Ok(self.served.readable().await?.snapshot_at(revision).ok().filter(|_| kept))
     }
 
     /// The list in the form asked for.

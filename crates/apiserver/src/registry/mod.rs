@@ -101,9 +101,18 @@ impl Call<'_> {
             "watch" => self.watch().await,
             "create" if self.served.kind.resource == "bindings" => self.bind_named(&body).await,
             "create" if self.served.cache.is_none() => self.review(&body).await,
-            "create" => self.create(&body).await.map(|written| self.answer(&written)),
-            "update" => self.update(&body).await.map(|written| self.answer(&written)),
-            "patch" => self.patch(&body).await.map(|written| self.answer(&written)),
+            "create" => {
+                let written = self.create(&body).await?;
+                self.answer(&written).await
+            }
+            "update" => {
+                let written = self.update(&body).await?;
+                self.answer(&written).await
+            }
+            "patch" => {
+                let written = self.patch(&body).await?;
+                self.answer(&written).await
+            }
             "delete" => self.delete(&body).await,
             "deletecollection" => self.delete_collection(&body).await,
             _ => Err(Status::method_not_allowed()),
@@ -173,9 +182,30 @@ impl Call<'_> {
         self.server.clock.now_seconds()
     }
 
-    fn answer(&self, written: &Written) -> Answer {
+    async fn answer(&self, written: &Written) -> Result<Answer, Status> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        object_answer(code, self.served, self.accept, &self.options.include_object, self.now(), &written.entry)
+        self.answer_object(code, &written.entry).await
+    }
+
+    /// An object that is stored, in the version and form that are asked for.
+    async fn answer_object(&self, code: StatusCode, stored: &Entry) -> Result<Answer, Status> {
+        let converted = if self.served.is_custom() { Some(self.served.in_version(stored).await?) } else { None };
+        let entry = converted.as_ref().unwrap_or(stored);
+        Ok(object_answer(code, self.served, self.accept, &self.options.include_object, self.now(), entry))
+    }
+
+    /// A stored object in the form in which it is changed and checked: custom resources in the version of the request,
+    /// others as they are stored.
+    async fn working_form(&self, stored: &Entry) -> Result<Value, Status> {
+        match self.served.is_custom() {
+            true => self.served.converted(stored).await,
+            false => Ok(stored.object.value(stored.revision)),
+        }
+    }
+
+    /// An object that was changed and checked, in the form in which it is stored.
+    async fn storage_form(&self, value: Value) -> Result<Value, Status> {
+        if self.served.is_custom() { self.served.to_storage(value).await } else { Ok(value) }
     }
 
     /// Who owns the fields that this request writes.

@@ -4,7 +4,7 @@ use http::StatusCode;
 use rkube_machinery::Status;
 
 use super::{Call, cache_error};
-use crate::content::{Answer, object_answer};
+use crate::content::Answer;
 use rkube_catalog::Entry;
 
 impl Call<'_> {
@@ -14,10 +14,10 @@ impl Call<'_> {
         }
         self.wait_for_version().await?;
         let entry = self.find()?;
-        Ok(object_answer(StatusCode::OK, self.served, self.accept, &self.options.include_object, self.now(), &entry))
+        self.answer_object(StatusCode::OK, &entry).await
     }
 
-    /// The object as the cache has it.
+    /// The object as the cache has it, in the form in which it is stored.
     pub(super) fn find(&self) -> Result<Entry, Status> {
         let found = self.served.stored().get(&self.key(&self.info.name));
         found.ok_or_else(|| Status::not_found(&self.served.group_resource, &self.info.name))

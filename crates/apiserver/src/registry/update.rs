@@ -153,7 +153,7 @@ impl Call<'_> {
         let Some(entry) = current else { return self.create_instead(change).await.map(Some) };
         let kind = &self.served.kind;
         let server = self.server;
-        let old = entry.object.value(entry.revision);
+        let old = self.working_form(entry).await?;
         if let Change::Replace(value) = change {
             self.check_uid(key, value, &old)?;
         }
@@ -214,6 +214,7 @@ impl Call<'_> {
         if finished(kind, &value, old) {
             return self.delete_finished(key, value, entry).await;
         }
+        let value = self.storage_form(value).await?;
         let object = Arc::new(self.kept_form(&value));
         if object.stored() == entry.object.stored() {
             return Ok(Some(Written { entry: entry.clone(), created: false }));

@@ -71,7 +71,6 @@ impl Call<'_> {
 
     /// The objects to send first, the cursor from which changes follow, and the bookmark that ends the first part.
     async fn start_of_watch(&self, filter: &Arc<Filter>) -> Result<(Vec<Entry>, Subscription, Option<u64>), Status> {
-        let resource = self.served.stored();
         let namespace = if self.served.kind.is_namespaced() { self.info.namespace.as_str() } else { "" };
         let version = self.options.resource_version.as_deref().map(unworded_version).transpose()?;
         let streaming = self.options.send_initial_events;
@@ -79,6 +78,7 @@ impl Call<'_> {
             (_, Some(true)) | (None | Some(0), None) => true,
             (None | Some(0), Some(false)) => {
                 self.server.catalog.cache().fresh().await.map_err(cache_error)?;
+                let resource = self.served.readable().await?;
                 let after = resource.snapshot().1;
                 return Ok((Vec::new(), resource.subscribe(namespace, after).map_err(too_old)?, None));
             }
@@ -86,6 +86,7 @@ impl Call<'_> {
         };
         if let (false, Some(version)) = (from_now, version) {
             self.server.catalog.cache().reach(version).await.map_err(cache_error)?;
+            let resource = self.served.readable().await?;
             return Ok((Vec::new(), resource.subscribe(namespace, version).map_err(too_old)?, None));
         }
         match version {
@@ -95,6 +96,7 @@ impl Call<'_> {
                 self.server.catalog.cache().fresh().await.map_err(cache_error)?;
             }
         }
+        let resource = self.served.readable().await?;
         let (items, revision) = resource.snapshot();
         let subscription = resource.subscribe(namespace, revision).map_err(too_old)?;
         let mut entries = Selected::new(self, filter.clone(), items, "").collect().await;
@@ -197,7 +199,7 @@ impl Watch {
         let plain = self.accept.format == Format::Json && self.accept.transform == Transform::None;
         if let (true, None, Some(namespace)) = (plain, &self.served.kind.conversion, self.filter.namespace_only()) {
             // Nothing is filtered but by namespace: the same bytes for all who watch this scope.
-            return self.served.stored().written(namespace, taken.from, taken.to, || {
+            return self.subscription.resource().written(namespace, taken.from, taken.to, || {
                 let mut out = Vec::with_capacity(size);
                 for event in events.iter().filter(|event| namespace.is_empty() || event.object.namespace == namespace) {
                     write_json(event.change.name(), &event.object, event.revision, &mut out);

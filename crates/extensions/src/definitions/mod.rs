@@ -223,7 +223,7 @@ impl Definitions {
         };
         if self.served.get(name) != Some(&mark) {
             let kinds = Definition::read(definition).map_err(|error| error.to_string())?;
-            self.catalog.replace(kinds.stored, kinds.versions).await.map_err(|error| error.to_string())?;
+            self.catalog.replace(kinds, None).await.map_err(|error| error.to_string())?;
             self.served.insert(name.clone(), mark);
         }
         if is_condition_true(definition, "Terminating")

@@ -84,6 +84,12 @@ impl Kind {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
+    /// Whether this is how `apiVersion` names the kind's group and version.
+    pub fn has_api_version(&self, api_version: &str) -> bool {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        self.version == version && self.group == group
+    }
+
     /// The kind as errors name it.
     pub fn group_kind(&self) -> GroupResource {
         let group = self.conversion.as_ref().map_or(&self.group, |conversion| &conversion.group);
@@ -160,54 +166,26 @@ impl Subresource {
     };
 }
 
-/// How a served version differs from the stored one.
+/// How a served version of a built-in kind differs from the stored one.
 pub struct Conversion {
     /// The stored form's group, by which errors name the kind.
     pub group: Text,
-    form: ConversionForm,
-}
-
-enum ConversionForm {
-    Functions {
-        to_stored: fn(Value) -> Value,
-        from_stored: fn(Value) -> Value,
-    },
-    /// Nothing but `apiVersion` differs.
-    ApiVersion {
-        stored: Text,
-        served: Text,
-    },
+    to_stored: fn(Value) -> Value,
+    from_stored: fn(Value) -> Value,
 }
 
 impl Conversion {
     fn of(row: &RowConversion) -> Conversion {
-        let form = ConversionForm::Functions { to_stored: row.to_stored, from_stored: row.from_stored };
-        Conversion { group: Text::new_static(row.group), form }
-    }
-
-    /// Of versions that differ in nothing but their name.
-    pub fn of_api_version(group: Text, stored: Text, served: Text) -> Conversion {
-        Conversion { group, form: ConversionForm::ApiVersion { stored, served } }
+        let RowConversion { group, to_stored, from_stored } = *row;
+        Conversion { group: Text::new_static(group), to_stored, from_stored }
     }
 
     /// From this version to the stored one; `apiVersion` and `kind` included.
-    pub fn to_stored(&self, mut object: Value) -> Value {
-        match &self.form {
-            ConversionForm::Functions { to_stored, .. } => to_stored(object),
-            ConversionForm::ApiVersion { stored, .. } => {
-                object.set("apiVersion", stored.clone());
-                object
-            }
-        }
+    pub fn to_stored(&self, object: Value) -> Value {
+        (self.to_stored)(object)
     }
 
-    pub fn from_stored(&self, mut object: Value) -> Value {
-        match &self.form {
-            ConversionForm::Functions { from_stored, .. } => from_stored(object),
-            ConversionForm::ApiVersion { served, .. } => {
-                object.set("apiVersion", served.clone());
-                object
-            }
-        }
+    pub fn from_stored(&self, object: Value) -> Value {
+        (self.from_stored)(object)
     }
 }

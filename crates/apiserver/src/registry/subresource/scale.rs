@@ -38,7 +38,7 @@ impl Call<'_> {
         let change = match self.info.verb.as_ref() {
             "get" => {
                 self.wait_for_version().await?;
-                return self.scale_answer(&self.find()?, &paths);
+                return self.scale_answer(&self.find()?, &paths).await;
             }
             "update" => {
                 self.options.check_write("UpdateOptions", None)?;
@@ -51,7 +51,7 @@ impl Call<'_> {
         };
         self.part = Part::Main;
         let written = self.modify(Change::Scale(Box::new(change))).await?;
-        self.scale_answer(&written.entry, &paths)
+        self.scale_answer(&written.entry, &paths).await
     }
 
     /// The object with the change done to its scale.
@@ -192,9 +192,9 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn scale_answer(&self, entry: &Entry, paths: &ScalePaths) -> Result<Answer, Status> {
+    async fn scale_answer(&self, entry: &Entry, paths: &ScalePaths) -> Result<Answer, Status> {
         let (_, schema) = self.scale_form()?;
-        let scale = scale_of(&entry.object.value(entry.revision), paths, schema)?;
+        let scale = scale_of(&self.working_form(entry).await?, paths, schema)?;
         if let Transform::Table(version) = self.accept.transform {
             let table = one_row(&COLUMNS, version, &scale, &self.options.include_object, self.now());
             return Ok(value_answer(StatusCode::OK, self.accept, &table, None));

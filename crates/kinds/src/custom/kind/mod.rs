@@ -14,7 +14,7 @@ use rkube_machinery::schema::structural::Structural;
 use rkube_machinery::{Text, Value, names};
 
 use crate::kind::{
-    Columns, Conversion, CustomField, Kind, RulesRef, ScalePaths, Scope, SelectableFields, SelectorForm, Subresource,
+    Columns, CustomField, Kind, RulesRef, ScalePaths, Scope, SelectableFields, SelectorForm, Subresource,
 };
 use crate::strategy::{Repeat, Repeats, ResetFields, Strategy};
 use strategy::CustomRules;
@@ -28,6 +28,8 @@ pub struct Definition {
     pub stored: Arc<Kind>,
     /// The versions that are served, in the definition's order.
     pub versions: Vec<Arc<Kind>>,
+    /// Versions that are neither served nor written any more. Objects may still be stored in them.
+    pub unserved: Vec<Arc<Kind>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -45,19 +47,28 @@ impl Definition {
         let versions = spec.list("versions");
         let storage = versions.iter().find(|version| version.bool("storage"));
         let storage = storage.ok_or(DefinitionError::NoStorageVersion)?;
-        let stored = Arc::new(kind_of(definition, storage, storage)?);
-        let mut served = Vec::new();
-        for version in versions.iter().filter(|version| version.bool("served")) {
-            served.push(match version.str("name") == storage.str("name") {
-                true => stored.clone(),
-                false => Arc::new(kind_of(definition, version, storage)?),
-            });
+        let stored = Arc::new(kind_of(definition, storage)?);
+        let (mut served, mut unserved) = (Vec::new(), Vec::new());
+        for version in versions {
+            let is_stored = version.str("name") == storage.str("name");
+            let kind = if is_stored { stored.clone() } else { Arc::new(kind_of(definition, version)?) };
+            match version.bool("served") {
+                true => served.push(kind),
+                false if is_stored => {}
+                false => unserved.push(kind),
+            }
         }
-        Ok(Definition { stored, versions: served })
+        Ok(Definition { stored, versions: served, unserved })
+    }
+
+    /// Every version, once.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        let storage = self.versions.iter().all(|kind| !Arc::ptr_eq(kind, &self.stored)).then_some(&self.stored);
+        self.versions.iter().chain(&self.unserved).chain(storage)
     }
 }
 
-fn kind_of(definition: &Value, version: &Value, storage: &Value) -> Result<Kind, DefinitionError> {
+fn kind_of(definition: &Value, version: &Value) -> Result<Kind, DefinitionError> {
     let spec = definition.get("spec");
     let names = definition.get("status").get("acceptedNames");
     let (group, plural) = (spec.str("group"), names.str("plural"));
@@ -67,9 +78,6 @@ fn kind_of(definition: &Value, version: &Value, storage: &Value) -> Result<Kind,
     let subresources = version.get("subresources");
     let scale = subresources.as_map().get("scale").map(scale_paths);
     let has_status = subresources.has("status");
-    let api_version = |version: &Value| Text::from(format!("{group}/{}", version.str("name")));
-    let conversion = (version.str("name") != storage.str("name"))
-        .then(|| Conversion::of_api_version(group.into(), api_version(storage), api_version(version)));
     Ok(Kind {
         group: group.into(),
         version: version.str("name").into(),
@@ -86,7 +94,8 @@ fn kind_of(definition: &Value, version: &Value, storage: &Value) -> Result<Kind,
         deprecation: deprecation(definition, version),
         off_by_default: false,
         time_to_live_seconds: None,
-        conversion,
+        // What is stored in another version is converted where that can wait and fail: see the catalog.
+        conversion: None,
         subresources: subresources_of(has_status, scale.is_some()),
         columns: Columns::Custom(columns::of_version(version)),
         selectable: SelectableFields::Custom(selectable(version)),
