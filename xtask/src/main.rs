@@ -1,10 +1,11 @@
-//! The project's own commands: `cargo xtask lint | test | tidy | bench`.
+//! The project's own commands: `cargo xtask lint | test | tidy | bench | conformance`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod bench;
 mod clients;
 mod command;
+mod conformance;
 mod lint;
 mod test;
 mod tidy;
@@ -18,7 +19,8 @@ Usage: cargo xtask COMMAND
   lint          formatting, clippy and tidy; what a change must pass
   test [ARG...] fetch and build the clients that tests drive, then `cargo test --workspace ARG...`
   tidy          the project's own rules: crate directions, file sizes, module headers, field names
-  bench [ARG...] the release binary beside a server that only answers: `--quick` takes a minute, `--only TEXT` some rows";
+  bench [ARG...] the release binary beside a server that only answers: `--quick` takes a minute, `--only TEXT` some rows
+  conformance [ARG...] upstream's conformance tests against the release binary: `--list FILE` or their names";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "test" => test::run(root(), rest),
         Some((command, [])) if command == "tidy" => tidy::run(root()),
         Some((command, rest)) if command == "bench" => bench::run(root(), rest),
+        Some((command, rest)) if command == "conformance" => conformance::run(root(), rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

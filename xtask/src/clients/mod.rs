@@ -26,7 +26,7 @@ pub enum Outcome {
 
 /// Never fails as a whole: what cannot be had is reported as missing.
 pub fn prepare(root: &Path) -> Vec<Client> {
-    let workshop = Workshop { sources: root.join("tests/clients"), directory: target(root).join("clients") };
+    let workshop = Workshop::of(root);
     let client = |name, variable, result: Result<PathBuf>| {
         let outcome = match result {
             Ok(path) => Outcome::Found(path),
@@ -44,6 +44,11 @@ pub fn prepare(root: &Path) -> Vec<Client> {
     ]
 }
 
+/// The one that people have today.
+pub fn kubectl(root: &Path) -> Result<PathBuf> {
+    kubectl::current(&Workshop::of(root))
+}
+
 /// Where clients come from and where they go.
 struct Workshop {
     sources: PathBuf,
@@ -51,6 +56,10 @@ struct Workshop {
 }
 
 impl Workshop {
+    fn of(root: &Path) -> Workshop {
+        Workshop { sources: root.join("tests/clients"), directory: target(root).join("clients") }
+    }
+
     /// A directory of the client's own, which exists.
     fn directory(&self, name: &str) -> Result<PathBuf> {
         let directory = self.directory.join(name);
@@ -70,6 +79,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
-fn target(root: &Path) -> PathBuf {
+/// Where cargo builds.
+pub fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target| root.join(target))
 }
