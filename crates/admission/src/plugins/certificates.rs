@@ -1,6 +1,8 @@
 //! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: who may act for a
 //! signer, and what nobody gets signed.
 
+// tidy: types CertificateSigningRequest ClusterTrustBundle
+
 use std::sync::Arc;
 
 use base64::Engine as _;

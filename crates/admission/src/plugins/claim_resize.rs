@@ -1,5 +1,7 @@
 //! PersistentVolumeClaimResize: a claim grows only if its class says that its volumes can.
 
+// tidy: types PersistentVolumeClaim StorageClass
+
 use rkube_machinery::quantity::Quantity;
 use rkube_machinery::{Status, Value};
 

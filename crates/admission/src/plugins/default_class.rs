@@ -1,5 +1,7 @@
 //! DefaultStorageClass and DefaultIngressClass: what names no class gets the one that is marked as the default.
 
+// tidy: types Ingress IngressClass PersistentVolumeClaim StorageClass
+
 use rkube_machinery::{Status, Value};
 
 use crate::{Attributes, ImmediatePlugin, Objects};

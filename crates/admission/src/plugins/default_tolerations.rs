@@ -1,5 +1,7 @@
 //! DefaultTolerationSeconds: pods stay five minutes on a node that stopped answering, unless they say otherwise.
 
+// tidy: types Pod
+
 use rkube_machinery::{Status, Text, Value, object};
 
 use crate::{Attributes, ImmediatePlugin};

@@ -1,6 +1,8 @@
 //! LimitRanger: containers get the amounts that the namespace's limit ranges give by default, and may not leave what
 //! these allow.
 
+// tidy: types LimitRange PersistentVolumeClaim Pod
+
 use std::collections::{BTreeMap, HashSet};
 
 use rkube_machinery::quantity::Quantity;

@@ -1,5 +1,7 @@
 //! PodGroupProtection: a group of pods stays until no pod is in it. A controller says when that is.
 
+// tidy: types PodGroup
+
 use rkube_machinery::{Status, Value};
 
 use crate::{Attributes, ImmediatePlugin};

@@ -1,5 +1,7 @@
 //! PodGroupWorkloadExists: a group of pods that is made from a workload's template needs both.
 
+// tidy: types PodGroup Workload
+
 use rkube_machinery::field::quote;
 use rkube_machinery::{Status, Value};
 

@@ -1,5 +1,7 @@
 //! PodResizeValidator: a running pod may not ask for more than its node has, nor grow where nodes cannot do that.
 
+// tidy: types Pod Node
+
 use rkube_machinery::field::quote;
 use rkube_machinery::quantity::Quantity;
 use rkube_machinery::status::Cause;

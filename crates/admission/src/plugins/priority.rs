@@ -1,5 +1,7 @@
 //! Priority: a pod's priority is that of its class.
 
+// tidy: types Pod PriorityClass
+
 use std::sync::Arc;
 
 use rkube_machinery::{Status, Value};

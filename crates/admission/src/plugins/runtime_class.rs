@@ -1,5 +1,7 @@
 //! RuntimeClass: a pod costs what its runtime class says beyond its containers, and goes where that class runs.
 
+// tidy: types Pod RuntimeClass
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! ServiceAccount: every pod runs as a service account that is there, and gets its token.
 
+// tidy: types Pod ServiceAccount Secret
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! StorageObjectInUseProtection: volumes, claims and classes of volume attributes are not gone while somebody uses them.
 
+// tidy: types PersistentVolume PersistentVolumeClaim
+
 use rkube_machinery::{Status, Value};
 
 use crate::{Attributes, ImmediatePlugin};

@@ -1,5 +1,7 @@
 //! TaintNodesByCondition: a new node takes no pods until it says that it is ready.
 
+// tidy: types Node
+
 use rkube_machinery::{Status, Value, object};
 
 use crate::{Attributes, ImmediatePlugin};

@@ -1,5 +1,7 @@
 //! PodTopologyLabels: a pod that gets a node carries that node's zone and region.
 
+// tidy: types Binding Node Pod
+
 use rkube_machinery::{Map, Status, Value};
 
 use crate::{Attributes, ImmediatePlugin, Objects};

@@ -1,5 +1,7 @@
 //! Service addresses: each that is taken is an IPAddress object, whose creation is the taking.
 
+// tidy: types IPAddress Service ServiceCIDR
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 

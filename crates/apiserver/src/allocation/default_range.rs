@@ -1,6 +1,8 @@
 //! The ServiceCIDR object `kubernetes`: the ranges of service addresses that flags ask for. What it says wins over the
 //! flags: it is never narrowed or exchanged, it only gains the range of a second family.
 
+// tidy: types ServiceCIDR
+
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use rkube_machinery::{Status, Value, json, object, time};

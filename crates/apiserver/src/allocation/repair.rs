@@ -1,6 +1,8 @@
 //! Looks for services whose address or port nobody recorded, and for records that no service stands behind: once before
 //! the server answers, then from time to time, and at once where somebody touches the record of an address.
 
+// tidy: types Event IPAddress Service
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Weak;

@@ -1,5 +1,7 @@
 //! What can be wrong between services and the addresses and ports that are taken, as pure functions.
 
+// tidy: types IPAddress Service
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 

@@ -75,8 +75,9 @@ fn validate_subject(path: Path<'_>, subject: &Value, namespaced: bool, errors: &
 }
 
 /// The reference with Go's names of its fields, as the message shows it.
-fn go_form(role: &Value) -> BadValue {
-    let shown = object! { "APIGroup": role.str("apiGroup"), "Kind": role.str("kind"), "Name": role.str("name") };
+fn go_form(reference: &Value) -> BadValue {
+    let (group, kind, name) = (reference.str("apiGroup"), reference.str("kind"), reference.str("name"));
+    let shown = object! { "APIGroup": group, "Kind": kind, "Name": name };
     BadValue::Text(json::to_string(&shown))
 }
 

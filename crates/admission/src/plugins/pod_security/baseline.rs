@@ -1,5 +1,7 @@
 //! What the baseline level forbids: known ways out of a container.
 
+// tidy: types Pod
+
 use std::collections::BTreeSet;
 
 use rkube_machinery::Value;

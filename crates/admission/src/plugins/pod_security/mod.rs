@@ -1,5 +1,7 @@
 //! PodSecurity: labels of a namespace say how far pods in it may reach out of their containers.
 
+// tidy: types Namespace Pod PodTemplate Deployment CronJob Job
+
 mod baseline;
 mod policy;
 mod restricted;

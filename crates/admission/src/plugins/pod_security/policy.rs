@@ -1,5 +1,7 @@
 //! Levels and versions of the standard, and how a namespace's labels choose them.
 
+// tidy: types Namespace Pod
+
 use std::fmt;
 
 use rkube_machinery::field::{Errors, Path};

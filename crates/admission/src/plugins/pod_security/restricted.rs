@@ -1,5 +1,7 @@
 //! What the restricted level forbids beyond the baseline: pods must say that they need nothing special.
 
+// tidy: types Pod
+
 use std::collections::BTreeSet;
 
 use rkube_machinery::Value;

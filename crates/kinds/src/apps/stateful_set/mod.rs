@@ -152,7 +152,7 @@ fn warnings(set: &Value, old: Option<&Value>) -> Vec<String> {
 fn claim_warnings(path: Path<'_>, resources: &Value, warnings: &mut Vec<String>) {
     let path = path.child("resources");
     for field in ["requests", "limits"] {
-        let amount = resources.get(field).get("storage");
+        let amount = resources.get(field).get("storage"); // tidy: key
         if !amounts::is_whole(amount) {
             let (path, amount) = (path.child(field), quote(amount.as_str()));
             let path = path.key("storage");

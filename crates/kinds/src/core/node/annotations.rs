@@ -25,7 +25,7 @@ pub(super) fn validate(
     let text = annotations.str(AVOID_PODS);
     if !text.is_empty() {
         match read(text, &AVOID) {
-            Ok(avoid) => validate_avoided(path.child(AVOID_PODS), avoid.list("preferAvoidPods"), errors),
+            Ok(avoid) => validate_avoided(path.child(AVOID_PODS), avoid.list("preferAvoidPods"), errors), // tidy: key
             Err(problem) => errors.invalid(path.child("AvoidPods"), AVOID_PODS, problem),
         }
     }
@@ -35,7 +35,7 @@ fn validate_avoided(path: Path<'_>, entries: &[Value], errors: &mut Errors) {
     for (index, entry) in entries.iter().enumerate() {
         let path = path.index(index);
         let path = path.child("PodSignature");
-        let controller = entry.at(&["podSignature", "podController"]);
+        let controller = entry.at(&["podSignature", "podController"]); // tidy: key
         if controller.is_null() {
             errors.required(path, "");
         } else if !controller.bool("controller") {

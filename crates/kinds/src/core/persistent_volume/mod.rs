@@ -220,7 +220,8 @@ fn warnings(volume: &Value) -> Vec<String> {
 
 /// The amount of storage, as a cell.
 pub(super) fn storage(amounts: &Value) -> Value {
-    if amounts.has("storage") { amounts.get("storage").clone() } else { "0".into() }
+    let amount = amounts.get("storage"); // tidy: key
+    if amount.is_null() { "0".into() } else { amount.clone() }
 }
 
 /// Each mode once, in short: `RWO,ROX`.

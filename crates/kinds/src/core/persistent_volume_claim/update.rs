@@ -63,7 +63,7 @@ fn validate_spec_stays(claim: &Value, old: &Value, errors: &mut Errors) {
     if claim.get("status").str("phase") == "Bound" {
         if let Some(requests) = new.find_mut("resources").and_then(|resources| resources.find_mut("requests")) {
             let size = before.at(&["resources", "requests", "storage"]);
-            requests.set("storage", if size.is_null() { "0".into() } else { size.clone() });
+            requests.set("storage", if size.is_null() { "0".into() } else { size.clone() }); // tidy: key
         }
         new.set("volumeAttributesClassName", before.get("volumeAttributesClassName").clone());
     }

@@ -112,9 +112,9 @@ struct Summary {
 }
 
 impl Summary {
-    fn count_restarts(&mut self, container: &Value) {
-        self.restarts += container.int("restartCount");
-        let ended = container.get("lastState").get("terminated").str("finishedAt");
+    fn count_restarts(&mut self, container_status: &Value) {
+        self.restarts += container_status.int("restartCount");
+        let ended = container_status.get("lastState").get("terminated").str("finishedAt");
         if let Ok((seconds, _)) = time::parse(ended)
             && self.last_restart.is_none_or(|last| last < seconds)
         {

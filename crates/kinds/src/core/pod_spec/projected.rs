@@ -19,11 +19,11 @@ const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
 const DOMAIN_MAX_BYTES: usize = 253;
 const SIGNER_MAX_BYTES: usize = 571;
 
-pub(super) fn validate_projected(path: Path<'_>, volume: &Value, options: &Options, errors: &mut Errors) {
-    file_mode(volume, path, "defaultMode", errors);
+pub(super) fn validate_projected(path: Path<'_>, projected: &Value, options: &Options, errors: &mut Errors) {
+    file_mode(projected, path, "defaultMode", errors);
     let mut files = Files { path, seen: Seen::new() };
     let sources = path.child("sources");
-    for (index, source) in volume.list("sources").iter().enumerate() {
+    for (index, source) in projected.list("sources").iter().enumerate() {
         let item = sources.index(index);
         let mut count = 0;
         for (kind, value) in source.as_map().iter().filter(|(_, value)| !value.is_null()) {
