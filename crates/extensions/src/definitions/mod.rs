@@ -4,6 +4,8 @@
 //! it. What a definition's status is to be is a plan ([`plan`]); the catalog serves a kind before the status says so.
 //! Every server does this for itself: where two write the same status, one of them finds it done.
 
+// tidy: types CustomResourceDefinition
+
 mod names;
 mod plan;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Who has which names: within a group no two definitions share one.
 
+// tidy: types CustomResourceDefinition
+
 use std::collections::HashMap;
 
 use rkube_machinery::{Text, Value};

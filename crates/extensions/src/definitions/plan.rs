@@ -1,5 +1,7 @@
 //! What a definition's status is to be.
 
+// tidy: types CustomResourceDefinition
+
 use rkube_kinds::custom::check_structural;
 use rkube_kinds::custom_resource_definition::approval::{self, Approval};
 use rkube_kinds::custom_resource_definition::{

@@ -278,17 +278,14 @@ impl<'s, 't> Scan<'s, 't> {
         }
     }
 
-    /// A parameter that has the name of a type is of that type: `container` is a Container.
+    /// A parameter that has the name of a type is of that type: `container` is a Container. `spec` is that of something.
     fn named_like(&self, name: &str) -> Place<'t> {
-        let found: Types<'t> = self.reach.iter().copied().filter(|full| is_snake_case_of(name, full)).collect();
-        let found = if found.is_empty() { self.parts(name) } else { found };
+        let found: BTreeSet<Shape> = if PARTS.contains(&name) {
+            self.reach.iter().filter_map(|full| self.table.child(full, name)).collect()
+        } else {
+            self.reach.iter().copied().filter(|full| is_snake_case_of(name, full)).collect()
+        };
         (!found.is_empty()).then_some(found)
-    }
-
-    /// `spec` is that of something in reach.
-    fn parts(&self, name: &str) -> BTreeSet<Shape<'t>> {
-        let parts = self.reach.iter().filter_map(|full| self.table.child(full, name));
-        if PARTS.contains(&name) { parts.collect() } else { BTreeSet::new() }
     }
 
     /// `let name = expression;`
