@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Workshop, is_fresh};
+use super::Workshop;
 use crate::command::{exists, run_quietly, say};
 
 /// Its interpreter.
@@ -13,13 +13,16 @@ pub(super) fn environment(workshop: &Workshop) -> Result<PathBuf> {
     let directory = workshop.directory("python")?;
     let requirements = workshop.sources.join("python/requirements.txt");
     let (interpreter, stamp) = (directory.join("bin/python"), directory.join("complete"));
-    if !is_fresh(&stamp, &requirements) || !interpreter.exists() {
+    let wanted = std::fs::read_to_string(&requirements).context("cannot read what python packages are wanted")?;
+    // Not by their times: a checkout that is newer wants the same.
+    let is_complete = std::fs::read_to_string(&stamp).is_ok_and(|made_of| made_of == wanted);
+    if !is_complete || !interpreter.exists() {
         ensure!(exists("python3"), "there is no python3 on the path");
         say("making a python environment");
         run_quietly(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&directory))?;
         let install = ["-m", "pip", "install", "--quiet", "--requirement"];
         run_quietly(Command::new(&interpreter).args(install).arg(&requirements))?;
-        std::fs::write(&stamp, "").context("cannot mark the environment as complete")?;
+        std::fs::write(&stamp, wanted).context("cannot mark the environment as complete")?;
     }
     Ok(interpreter)
 }

@@ -253,9 +253,12 @@ impl Definitions {
                 let resource = self.resource(&definition);
                 if let Some(resource) = resource {
                     if let Err(why) = empty(requests, resource.clone()).await {
+                        let before = definition.get("status").clone();
                         plan::deletion_failed(&mut definition, &why, now);
-                        // What is wrong is said once; it may change without the definition changing.
-                        let _ = put(requests, definition, name).await;
+                        if *definition.get("status") != before {
+                            // Whether it could be said or not, it is tried again.
+                            let _ = put(requests, definition, name).await;
+                        }
                         return Next::Retry;
                     }
                     if resource.count() > 0 {

@@ -42,9 +42,15 @@ pub fn termination(definition: &mut Value, now: i64) -> Step {
         remove_finalizer(definition);
         return Step::Announce;
     }
-    let before = definition.get("status").clone();
+    let conditions = definition.get("status").list("conditions");
+    let terminating = conditions.iter().find(|condition| condition.str("type") == "Terminating");
+    if terminating
+        .is_some_and(|found| found.str("status") == "True" && found.str("reason") != "InstanceDeletionPending")
+    {
+        return Step::Empty;
+    }
     set(definition, "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress", now);
-    if *definition.get("status") == before { Step::Empty } else { Step::Announce }
+    Step::Announce
 }
 
 /// Not all objects could be deleted.
