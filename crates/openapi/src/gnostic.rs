@@ -79,7 +79,7 @@ fn extensions(number: u32, value: &Value, out: &mut Vec<u8>) {
     for (name, value) in value.as_map().iter().filter(|(name, _)| name.starts_with("x-")) {
         write_nested(number, out, |out| {
             write_string_field(1, name, out);
-            write_nested(2, out, |out| write_string_field(2, &(json::to_string(value) + "\n"), out));
+            any(2, value, out);
         });
     }
 }
@@ -121,8 +121,12 @@ fn float(number: u8, value: &Value, out: &mut Vec<u8>) {
 
 /// A value of any kind, as YAML.
 fn any(number: u32, value: &Value, out: &mut Vec<u8>) {
+    write_nested(number, out, |out| write_string_field(2, &(json::to_string(value) + "\n"), out));
+}
+
+fn given(number: u32, value: &Value, out: &mut Vec<u8>) {
     if !value.is_null() {
-        write_nested(number, out, |out| write_string_field(2, &(json::to_string(value) + "\n"), out));
+        any(number, value, out);
     }
 }
 
@@ -210,7 +214,7 @@ fn schema(value: &Value, out: &mut Vec<u8>) {
     text(2, value.get("format"), out);
     text(3, value.get("title"), out);
     text(4, value.get("description"), out);
-    any(5, value.get("default"), out);
+    given(5, value.get("default"), out);
     float(6, value.get("multipleOf"), out);
     float(7, value.get("maximum"), out);
     flag(8, value.get("exclusiveMaximum"), out);
@@ -250,7 +254,7 @@ fn schema(value: &Value, out: &mut Vec<u8>) {
             text(2, value.get("externalDocs").get("url"), out);
         });
     }
-    any(30, value.get("example"), out);
+    given(30, value.get("example"), out);
     extensions(31, value, out);
 }
 

@@ -161,14 +161,18 @@ fn swagger_in_protobuf_is_what_gnostic_reads() {
         "responses": object! { "200": object! { "description": "OK" } },
         "x-kubernetes-action": "get",
     } } };
-    let definitions = object! { "D": object! { "type": "object" } };
+    let definitions = object! { "D": object! {
+        "type": "object", "maximum": Value::Float(1.5), "minimum": 0i64, "exclusiveMaximum": true,
+        "enum": vec![Value::Null], "externalDocs": object! { "url": "u" }, "example": false,
+    } };
     let part = Part::new(Form::V2Protobuf, paths.as_map(), definitions.as_map());
     let expected: &[&[u8]] = &[
         b"\x0a\x032.0\x12\x06\x0a\x01T\x12\x01v",
         b"\x42\x3f\x12\x3d\x0a\x02/a\x12\x37\x12\x35\x2a\x01i",
         b"\x4a\x0f\x0a\x0d\x0a\x03200\x12\x06\x0a\x04\x0a\x02OK",
         b"\x6a\x1f\x0a\x13x-kubernetes-action\x12\x08\x12\x06\"get\"\n",
-        b"\x4a\x12\x0a\x10\x0a\x01D\x12\x0b\xb2\x01\x08\x0a\x06object",
+        b"\x4a\x38\x0a\x36\x0a\x01D\x12\x31\x39\0\0\0\0\0\0\xf8\x3f\x40\x01\xa2\x01\x07\x12\x05null\n",
+        b"\xb2\x01\x08\x0a\x06object\xea\x01\x03\x12\x01u\xf2\x01\x08\x12\x06false\n",
     ];
     let bytes = protobuf_document(&skeleton, &[Arc::new(part)]).concat();
     assert_eq!(bytes.escape_ascii().to_string(), expected.concat().escape_ascii().to_string());

@@ -10,7 +10,6 @@ mod parts;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
-use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -91,7 +90,8 @@ impl OpenApi {
         self.parts.lock().sweep(catalog.generation);
         let parts = match self.find(&wanted) {
             Some(parts) => parts,
-            None => apart::run(Some(turns), pin!(self.make(&wanted))).await?,
+            // In a box, so that the future of every other request does not grow with what is seldom needed.
+            None => apart::run(Some(turns), Box::pin(self.make(&wanted)).as_mut()).await?,
         };
         let mark = documents::mark(wanted.frame, &parts);
         Ok(Some(answer(headers, &mark, content_type, || documents::document(wanted.frame, &parts))))

@@ -1,8 +1,9 @@
 //! Documents while definitions come, change and go, on a whole server.
 
+use std::time::Duration;
+
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
-use rkube_kinds::custom::Definition;
 
 use super::*;
 use crate::bootstrap::ask;
@@ -32,27 +33,55 @@ fn definition(group: &str, plural: &str, versions: &[&str], description: &str) -
     json::parse(text.as_bytes()).unwrap()
 }
 
-/// Creates or replaces the definition, and serves it as whoever serves definitions does.
+/// Creates or replaces the definition, and waits until it is served.
 async fn define(server: &ApiServer, definition: &Value) {
     let name = definition.get("metadata").str("name");
     let path = format!("{DEFINITIONS}/{name}");
     let mut definition = definition.clone();
-    let (code, live) = ask(server, Method::GET, &path, "", Bytes::new()).await.unwrap();
-    let (method, path, code) = match code {
-        StatusCode::OK => {
-            let live = json::parse(&live).unwrap();
+    let before = served(server, name);
+    let (method, at, code) = match &before {
+        Some(_) => {
+            let live = get(server, &path).await;
             let version = live.get("metadata").get("resourceVersion").clone();
             definition.object_mut("metadata").set("resourceVersion", version);
             (Method::PUT, path.as_str(), StatusCode::OK)
         }
-        _ => (Method::POST, DEFINITIONS, StatusCode::CREATED),
+        None => (Method::POST, DEFINITIONS, StatusCode::CREATED),
     };
     let body = json::to_string(&definition).into();
-    let answer = ask(server, method, path, "application/json", body).await.unwrap();
+    let answer = ask(server, method, at, "application/json", body).await.unwrap();
     assert_eq!(answer.0, code, "{:?}", answer.1);
-    let names = definition.at(&["spec", "names"]).clone();
-    definition.object_mut("status").set("acceptedNames", names);
-    server.catalog.replace(Definition::read(&definition).unwrap(), None).await.unwrap();
+    until(async || {
+        let conditions = get(server, &path).await.get("status").list("conditions").to_vec();
+        let established = conditions.iter().any(|one| one.str("type") == "Established" && one.str("status") == "True");
+        let now = served(server, name);
+        established && now.is_some_and(|now| before.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &now)))
+    })
+    .await;
+}
+
+/// Deletes the definition and waits until nothing of it is served.
+async fn undefine(server: &ApiServer, name: &str) {
+    let path = format!("{DEFINITIONS}/{name}");
+    let answer = ask(server, Method::DELETE, &path, "", Bytes::new()).await.unwrap();
+    assert_eq!(answer.0, StatusCode::OK, "{:?}", answer.1);
+    until(async || served(server, name).is_none()).await;
+}
+
+/// A kind that is served of the definition of this name.
+fn served(server: &ApiServer, name: &str) -> Option<Arc<Kind>> {
+    let (plural, group) = name.split_once('.').unwrap();
+    let catalog = server.catalog.snapshot();
+    catalog.all().iter().find(|served| served.kind.is(group, plural)).map(|served| served.kind.clone())
+}
+
+async fn until(condition: impl AsyncFn() -> bool) {
+    let waiting = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("the server does what definitions ask for");
 }
 
 async fn fetch(server: &ApiServer, path: &str, accept: &str, etag: &str) -> (StatusCode, String, Bytes) {
@@ -110,8 +139,8 @@ async fn documents_follow_the_definitions() {
     let spec = document.at(&["components", "schemas", "com.example.v1.Kindas", "properties", "spec"]);
     assert_eq!(spec.str("description"), "second v1");
 
-    server.catalog.remove("example.com", "bs").await;
-    server.catalog.remove("example.com", "as").await;
+    undefine(&server, "bs.example.com").await;
+    undefine(&server, "as.example.com").await;
     assert_eq!(index(&server).await, before);
     let (code, ..) = fetch(&server, "/openapi/v3/apis/example.com/v1", "", "").await;
     assert_eq!(code, StatusCode::NOT_FOUND);
@@ -142,8 +171,8 @@ async fn swagger_has_what_is_served() {
     define(&server, &definition("example.com", "as", &["v1"], "second")).await;
     let (code, changed, _) = fetch(&server, "/openapi/v2", protobuf, &etag).await;
     assert_eq!((code, changed == etag), (StatusCode::OK, false));
-    server.catalog.remove("example.com", "as").await;
-    server.catalog.remove("example.com", "bs").await;
+    undefine(&server, "as.example.com").await;
+    undefine(&server, "bs.example.com").await;
     assert_eq!(get(&server, "/openapi/v2").await, before);
 }
 

@@ -1,5 +1,7 @@
 //! What a server says about itself: resources, versions, explanations, who is asking, events.
 
+use rkube_testkit::eventually;
+
 use crate::start;
 
 #[test]
@@ -40,6 +42,62 @@ fn explanations_have_the_real_descriptions() {
     kubectl.run(&["explain", "configmap", "--recursive"]).says("binaryData\t<map[string]string>");
     kubectl.attempt(&["explain", "pod.spec.nonsense"]).expect_failure();
 }
+
+/// Both by v3 and by v2 in protobuf, as soon as the definition is established; and no more once it is gone.
+#[test]
+fn custom_resources_are_explained() {
+    let rkube = start();
+    let Some(kubectl) = rkube.kubectl() else { return };
+    kubectl.run_with_input(&["create", "-f", "-"], DEFINITION);
+    kubectl.run(&["wait", "--for=condition=Established", "crd/appconfigs.example.com"]);
+    kubectl
+        .run(&["explain", "appconfig"])
+        .says("GROUP:      example.com")
+        .says("AppConfig says how an app is set up.")
+        .says("metadata\t<ObjectMeta>")
+        .says("Standard object's metadata.")
+        .says("spec\t<Object> -required-");
+    kubectl.run(&["explain", "ac.spec", "--recursive"]).says("config\t<map[string]string>").says("enum: fast, slow");
+    kubectl
+        .run(&["explain", "ac.spec", "--output=plaintext-openapiv2"])
+        .says("What the app is called.")
+        .says("-required-");
+    kubectl.attempt(&["explain", "ac.spec.nonsense"]).expect_failure();
+    kubectl.run(&["delete", "crd", "appconfigs.example.com"]);
+    eventually("the documents to be gone", || {
+        let index = kubectl.run(&["get", "--raw", "/openapi/v3"]).stdout;
+        if index.contains("example.com") { Err(index) } else { Ok(()) }
+    });
+}
+
+const DEFINITION: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: appconfigs.example.com
+spec:
+  group: example.com
+  scope: Namespaced
+  names: { plural: appconfigs, singular: appconfig, kind: AppConfig, shortNames: [ac] }
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: AppConfig says how an app is set up.
+        required: [spec]
+        properties:
+          spec:
+            type: object
+            required: [appName]
+            properties:
+              appName: { type: string, description: What the app is called. }
+              config: { type: object, additionalProperties: { type: string } }
+              mode: { type: string, enum: [fast, slow] }
+              port: { x-kubernetes-int-or-string: true }
+";
 
 #[test]
 fn the_administrator_is_known() {
