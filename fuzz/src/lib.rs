@@ -8,6 +8,7 @@ pub mod custom;
 pub mod documents;
 pub mod owners;
 pub mod patches;
+pub mod reviews;
 pub mod rules;
 pub mod schemas;
 pub mod texts;
@@ -40,6 +41,7 @@ pub const TARGETS: &[(&str, Body, &[&[u8]])] = &[
     ("custom_rules", custom::rules, &[CUSTOM_LIST, CUSTOM_TEXTS]),
     ("kinds", rules::kinds, &[]),
     ("custom_resources", schemas::custom_resources, &[]),
+    ("conversion_reviews", reviews::answers, &[REVIEW, CONVERTED]),
 ];
 
 /// A class with an empty list, updated by one and applied by another.
@@ -60,3 +62,13 @@ const CUSTOM_TEXTS: &[u8] = br#"{"schema":{"type":"object","properties":{"d":{"t
 "additionalProperties":{"type":"string","x-kubernetes-validations":[{"rule":"self < 'x'"}]}},"x-y":{"type":"number"}},
 "x-kubernetes-validations":[{"rule":"self.d > timestamp(0) && self.b == b'a' && self.x__dash__y < 1.5 && 'k' in self.m"}]},
 "object":{"d":"2026-01-02T03:04:05Z","e":"1h","b":"YQ==","m":{"k":"v"},"x-y":1},"old":{"m":{"k":"y"}}}"#;
+
+/// The answer of a webhook that has converted an object.
+const REVIEW: &[u8] = br#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":"1-2","result":
+{"status":"Success"},"convertedObjects":[{"apiVersion":"example.com/v1","kind":"App","metadata":{"name":"a","namespace":"b",
+"uid":"c","labels":{"d":"e"},"annotations":{"f":"g"}},"spec":{}}]}}"#;
+
+/// The object alone.
+const CONVERTED: &[u8] =
+    br#"{"apiVersion":"example.com/v1","kind":"App","metadata":{"name":"a","namespace":"b","uid":"c",
+"generation":7,"labels":{"d":"e","h":null},"annotations":{"f":"g"}},"spec":{"a":[1.5,null]}}"#;

@@ -81,11 +81,16 @@ impl Catalog {
         Ok(())
     }
 
-    /// Serves a custom resource no more. Its watches end; its objects stay in the store.
+    /// Serves a resource no more. Its watches end; its objects stay in the store.
     pub async fn remove(&self, group: &str, resource: &str) {
         let _changing = self.changing.lock().await;
+        let before = self.snapshot();
+        let served = before.all.iter().find(|served| served.kind.is(group, resource));
+        // A custom resource is kept also while none of its versions is served.
+        let prefix = served.map(|served| served.kind.storage_prefix.clone());
+        let prefix = prefix.unwrap_or_else(|| format!("{group}/{resource}").into());
         self.exchange(group, resource, Vec::new());
-        self.cache.remove(&format!("{group}/{resource}")).await;
+        self.cache.remove(&prefix).await;
     }
 
     fn exchange(&self, group: &str, resource: &str, served: Vec<Arc<Served>>) {

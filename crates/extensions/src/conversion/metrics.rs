@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-
-use super::review::FailureType;
+use rkube_kinds::custom::review::FailureType;
 
 const CONVERSIONS: &str = "apiserver_crd_conversion_webhook_duration_seconds";
 const REQUESTS: &str = "apiserver_conversion_webhook_request_total";

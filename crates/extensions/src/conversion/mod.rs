@@ -1,17 +1,16 @@
 //! Conversion of custom resources by a webhook.
 
 mod metrics;
-mod review;
 #[cfg(test)]
 mod tests;
 
 pub use metrics::Metrics;
-pub use review::{Failure, FailureType, Review, ReviewVersion};
 
 use std::sync::Arc;
 
 use rkube_catalog::{Converted, Converter};
 use rkube_kinds::Kind;
+use rkube_kinds::custom::review::{Failure, FailureType, Review, ReviewVersion};
 use rkube_machinery::host::Entropy;
 use rkube_machinery::{Status, Value};
 use tokio::time::Instant;

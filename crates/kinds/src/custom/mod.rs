@@ -1,7 +1,8 @@
 //! Custom resources: what their objects must be like beyond the shape that `machinery::schema::structural` gives them.
 //!
 //! [`Validator`] checks values, [`validate_embedded`] the metadata of embedded objects and [`validate_lists`] that sets
-//! and lists of structs repeat nothing. Upstream runs them in this order, and CEL [`rules`] after them.
+//! and lists of structs repeat nothing. Upstream runs them in this order, and CEL [`rules`] after them. [`review`] is what
+//! webhooks are asked that convert them, and what their answers are worth.
 
 mod embedded;
 pub mod formats;
@@ -9,6 +10,7 @@ mod kind;
 mod lists;
 mod patterns;
 mod repeats;
+pub mod review;
 pub mod rules;
 mod validate;
 

@@ -4,10 +4,11 @@
 //! the version that was asked for and with the name, namespace and UID that it had. Of the metadata only labels and
 //! annotations are taken from it. Every text is upstream's.
 
-use rkube_kinds::meta;
 use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::schema::structural::sort;
 use rkube_machinery::{Map, Text, TypeRef, Value, decode, json, yaml};
+
+use crate::meta;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "ConversionReview";
@@ -66,7 +67,7 @@ pub enum FailureType {
 }
 
 impl Failure {
-    pub(super) fn new(kind: FailureType, message: impl Into<String>) -> Failure {
+    pub fn new(kind: FailureType, message: impl Into<String>) -> Failure {
         Failure { kind, message: message.into() }
     }
 }
@@ -108,7 +109,8 @@ impl Review<'_> {
         checked.collect::<Result<_, _>>().map_err(|why| Failure::new(FailureType::InvalidConvertedObject, why))
     }
 
-    pub(super) fn failed(&self, kind: FailureType, why: &str) -> Failure {
+    /// Nothing came of it.
+    pub fn failed(&self, kind: FailureType, why: &str) -> Failure {
         Failure::new(kind, format!("conversion webhook for {} failed: {why}", self.subject()))
     }
 
