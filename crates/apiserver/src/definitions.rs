@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::Method;
 use rkube_catalog::{Entry, Served};
+use rkube_extensions::conversion::Converters;
 use rkube_extensions::definitions::{Definitions, Requests};
 use rkube_kinds::custom_resource_definition::{GROUP, RESOURCE, VERSION};
 use rkube_machinery::{Status, Value, json};
@@ -19,6 +20,8 @@ pub async fn start(server: &Arc<ApiServer>) {
     let requests: Arc<dyn Requests> = server.clone();
     let definitions = Definitions::new(server.catalog.clone(), Arc::downgrade(&requests), server.clock.clone());
     let Some(definitions) = definitions else { return };
+    let converters = Converters::new(&server.catalog, server.entropy.clone(), server.metrics.conversion.clone());
+    let definitions = definitions.with_converters(converters);
     let mut draining = server.draining.subscribe();
     let end = async move {
         // Without a sender the server is gone.

@@ -19,6 +19,8 @@ pub struct Metrics {
     long_running: RwLock<HashMap<Text, Arc<AtomicI64>>>,
     mutating: AtomicI64,
     reading: AtomicI64,
+    /// Of webhooks that convert custom resources.
+    pub conversion: Arc<rkube_extensions::conversion::Metrics>,
 }
 
 /// Which requests a series counts. Bounded: only served resources and known verbs make keys.
@@ -104,6 +106,7 @@ impl Metrics {
             head(&mut out, "apiserver_storage_size_bytes", "gauge", "Bytes that the store takes on disk.");
             line(&mut out, "apiserver_storage_size_bytes", "storage_cluster_id=\"embedded\"", bytes as i64);
         }
+        self.conversion.render(&mut out);
         out
     }
 

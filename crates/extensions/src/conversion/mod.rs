@@ -8,19 +8,40 @@ pub use metrics::Metrics;
 
 use std::sync::Arc;
 
-use rkube_catalog::{Converted, Converter};
+use rkube_catalog::{Catalog, Converted, Converter};
 use rkube_kinds::Kind;
 use rkube_kinds::custom::review::{Failure, FailureType, Review, ReviewVersion};
 use rkube_machinery::host::Entropy;
 use rkube_machinery::{Status, Value};
 use tokio::time::Instant;
 
-use crate::webhook::{CallError, Client, ClientConfig, Limits, Resolver, TIMEOUT};
+use crate::webhook::{CallError, Client, ClientConfig, Limits, Resolver, ServiceResolver, TIMEOUT};
 
 /// An answer may have so many bytes. What is converted at once has about one megabyte, or is one object.
 pub const RESPONSE_BYTES_MAX: usize = 16 << 20;
 
 const LIMITS: Limits = Limits { timeout: TIMEOUT, response_bytes: RESPONSE_BYTES_MAX };
+
+/// Makes the converters of definitions.
+pub struct Converters {
+    resolver: Arc<dyn Resolver>,
+    entropy: Arc<dyn Entropy>,
+    metrics: Arc<Metrics>,
+}
+
+impl Converters {
+    /// Services are those of the catalog.
+    pub fn new(catalog: &Arc<Catalog>, entropy: Arc<dyn Entropy>, metrics: Arc<Metrics>) -> Converters {
+        Converters { resolver: Arc::new(ServiceResolver::new(catalog)), entropy, metrics }
+    }
+
+    /// None where the definition's versions differ in nothing but their name.
+    pub fn of(&self, definition: &Value) -> Option<Arc<dyn Converter>> {
+        let Converters { resolver, entropy, metrics } = self;
+        let converter = WebhookConverter::of(definition, resolver.clone(), entropy.clone(), metrics.clone())?;
+        Some(Arc::new(converter))
+    }
+}
 
 /// Asks a definition's webhook.
 pub struct WebhookConverter {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rkube_catalog::{Catalog, Converter as _};
+use rkube_catalog::Converter as _;
 use rkube_kinds::custom::Definition;
 use rkube_machinery::decode::base64;
 use rkube_machinery::host::{Clock, Entropy};
@@ -11,8 +11,8 @@ use rkube_machinery::{Value, json};
 use rkube_store::{Change, Expect, Memory, Store, Write};
 
 use super::*;
+use crate::webhook::Address;
 use crate::webhook::test_server::{Answer, Reply, TestServer, reply};
-use crate::webhook::{Address, ServiceResolver};
 
 struct Counting(AtomicUsize);
 
@@ -212,9 +212,8 @@ async fn the_catalog_reads_and_writes_by_a_webhook() {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let catalog = Catalog::start(store.clone(), &[], Arc::new(NoTime)).await.unwrap();
     let entropy = Arc::new(Counting(AtomicUsize::new(0)));
-    let resolver = Arc::new(ServiceResolver::new(&catalog));
-    let converter = WebhookConverter::of(&definition, resolver, entropy, Arc::default()).unwrap();
-    catalog.replace(Definition::read(&definition).unwrap(), Some(Arc::new(converter))).await.unwrap();
+    let converter = Converters::new(&catalog, entropy, Arc::default()).of(&definition);
+    catalog.replace(Definition::read(&definition).unwrap(), converter).await.unwrap();
     let one = catalog.find("example.com", "v1", "apps").unwrap();
     for name in ["a", "b"] {
         let mut given = object(name);

@@ -23,6 +23,7 @@ use rkube_machinery::host::Clock;
 use rkube_machinery::{Status, Text, Value};
 use tokio::time::Instant;
 
+use crate::conversion::Converters;
 use names::Names;
 use plan::Step;
 
@@ -47,6 +48,8 @@ pub struct Definitions {
     requests: Weak<dyn Requests>,
     clock: Arc<dyn Clock>,
     definitions: Arc<Resource>,
+    /// Who converts between versions; where nobody does they differ in nothing but their name.
+    converters: Option<Converters>,
     /// What the catalog serves, by the names of definitions.
     served: HashMap<Text, Mark>,
     names: Names,
@@ -78,7 +81,12 @@ impl Definitions {
     pub fn new(catalog: Arc<Catalog>, requests: Weak<dyn Requests>, clock: Arc<dyn Clock>) -> Option<Definitions> {
         let definitions = catalog.resource(GROUP, VERSION, RESOURCE)?;
         let (served, names, due) = (HashMap::new(), Names::default(), HashMap::new());
-        Some(Definitions { catalog, requests, clock, definitions, served, names, due })
+        Some(Definitions { catalog, requests, clock, definitions, converters: None, served, names, due })
+    }
+
+    /// Has webhooks convert where definitions say so.
+    pub fn with_converters(self, converters: Converters) -> Definitions {
+        Definitions { converters: Some(converters), ..self }
     }
 
     /// Serves what the definitions that are there ask for, then follows their changes until `end`.
@@ -225,7 +233,8 @@ impl Definitions {
         };
         if self.served.get(name) != Some(&mark) {
             let kinds = Definition::read(definition).map_err(|error| error.to_string())?;
-            self.catalog.replace(kinds, None).await.map_err(|error| error.to_string())?;
+            let converter = self.converters.as_ref().and_then(|converters| converters.of(definition));
+            self.catalog.replace(kinds, converter).await.map_err(|error| error.to_string())?;
             self.served.insert(name.clone(), mark);
         }
         if is_condition_true(definition, "Terminating")

@@ -4,6 +4,8 @@
 //! the version that was asked for and with the name, namespace and UID that it had. Of the metadata only labels and
 //! annotations are taken from it. Every text is upstream's.
 
+// tidy: types ConversionReview
+
 use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::schema::structural::sort;
 use rkube_machinery::{Map, Text, TypeRef, Value, decode, json, yaml};
