@@ -176,6 +176,29 @@ async fn without_a_converter_versions_differ_in_name_alone() {
         json::to_string(&stored),
         r#"{"apiVersion":"example.com/v2","kind":"App","metadata":{"name":"b","resourceVersion":"7","uid":"u"},"size":3}"#
     );
+    let mut owned = stored;
+    owned.set("apiVersion", "example.com/v1");
+    let mut owner = Value::object();
+    owner.set("manager", "me");
+    owner.set("fieldsV1", Value::Written(r#"{"f:appName":{}}"#.into()));
+    owned.object_mut("metadata").set("managedFields", vec![owner]);
+    let stored = Object::new(&served.to_storage(owned).await.unwrap(), &served.stored().kind);
+    let owners = r#""managedFields":[{"fieldsV1":{"f:appName":{}},"manager":"me"}]"#;
+    assert!(String::from_utf8_lossy(&stored.stored()).contains(owners), "owners that are written already are kept");
+}
+
+#[test]
+fn custom_resources_are_written_in_order() {
+    let kind = definition("v2").stored;
+    let value = json::parse(
+        br#"{"size":1,"metadata":{"uid":"u","name":"a","resourceVersion":"9","managedFields":[{"time":"t","manager":"m"}]},"kind":"App","apiVersion":"example.com/v2"}"#,
+    );
+    let mut out = Vec::new();
+    Object::new(&value.unwrap(), &kind).write(7, &mut out);
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        r#"{"apiVersion":"example.com/v2","kind":"App","metadata":{"managedFields":[{"manager":"m","time":"t"}],"name":"a","resourceVersion":"7","uid":"u"},"size":1}"#
+    );
 }
 
 #[tokio::test]

@@ -186,12 +186,12 @@ fn write_object(value: &Value, schema: &'static Type, out: &mut Vec<u8>) -> (usi
 fn write_sorted(value: &Value, out: &mut Vec<u8>) -> (usize, usize) {
     let mut version_offset = 0;
     out.push(b'{');
-    for (index, (key, item)) in value.as_map().iter().enumerate() {
+    for (index, (key, item)) in in_order(value.as_map()).enumerate() {
         write_key(index, key, out);
         if key == "metadata" {
             version_offset = write_sorted_metadata(item.as_map(), out);
         } else {
-            json::write(item, out);
+            write_sorted_value(item, out);
         }
     }
     out.push(b'}');
@@ -200,31 +200,59 @@ fn write_sorted(value: &Value, out: &mut Vec<u8>) -> (usize, usize) {
 
 fn write_sorted_metadata(metadata: &Map, out: &mut Vec<u8>) -> usize {
     let kept = |entry: &(&Text, &Value)| entry.0 != "resourceVersion";
-    let before = metadata.iter().filter(kept).filter(|(key, _)| key.as_str() < "resourceVersion");
-    let behind = metadata.iter().filter(kept).filter(|(key, _)| key.as_str() > "resourceVersion");
+    let before = in_order(metadata).filter(kept).filter(|(key, _)| key.as_str() < "resourceVersion");
+    let behind = in_order(metadata).filter(kept).filter(|(key, _)| key.as_str() > "resourceVersion");
     out.push(b'{');
-    let mut count = 0;
-    for (key, item) in before {
-        write_key(count, key, out);
-        json::write(item, out);
-        count += 1;
-    }
-    if count > 0 {
+    if write_entries(before, out) > 0 {
         out.push(b',');
     }
     let splice = out.len();
-    let mut count = 0;
-    for (key, item) in behind {
-        write_key(count, key, out);
-        json::write(item, out);
-        count += 1;
-    }
-    if count == 0 {
+    if write_entries(behind, out) == 0 {
         // Every stored object has a uid; if it should not, an empty one keeps the JSON right.
         out.extend_from_slice(b"\"uid\":\"\"");
     }
     out.push(b'}');
     splice
+}
+
+fn write_sorted_value(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Object(map) => {
+            out.push(b'{');
+            write_entries(in_order(map), out);
+            out.push(b'}');
+        }
+        Value::Array(items) => {
+            out.push(b'[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_sorted_value(item, out);
+            }
+            out.push(b']');
+        }
+        other => json::write(other, out),
+    }
+}
+
+/// Writes these entries and says how many they were.
+fn write_entries<'a>(entries: impl Iterator<Item = (&'a Text, &'a Value)>, out: &mut Vec<u8>) -> usize {
+    let mut count = 0;
+    for (key, item) in entries {
+        write_key(count, key, out);
+        write_sorted_value(item, out);
+        count += 1;
+    }
+    count
+}
+
+/// The entries in the order of their keys. Most are in it already: what the server sets in metadata is not.
+fn in_order(map: &Map) -> impl Iterator<Item = (&Text, &Value)> {
+    let sorted = map.keys().is_sorted();
+    let mut moved: Vec<(&Text, &Value)> = if sorted { Vec::new() } else { map.iter().collect() };
+    moved.sort_by_key(|entry| entry.0);
+    map.iter().filter(move |_| sorted).chain(moved)
 }
 
 fn write_key(index: usize, key: &str, out: &mut Vec<u8>) {

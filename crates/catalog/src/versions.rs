@@ -11,7 +11,7 @@ use rkube_kinds::Kind;
 use rkube_kinds::custom::Definition;
 use rkube_machinery::schema::Schema;
 use rkube_machinery::schema::structural::{Invalid, sort};
-use rkube_machinery::{Status, Value};
+use rkube_machinery::{Status, Value, json};
 
 use crate::object::Object;
 
@@ -113,7 +113,9 @@ impl Versions {
         if self.stored.has_api_version(value.str("apiVersion")) {
             return Ok(value);
         }
-        let mut converted = self.convert(vec![value], &self.stored).await?;
+        // Who owns which fields may be there as text already, which no schema reads.
+        let plain = json::parse(json::to_string(&value).as_bytes()).unwrap_or(value);
+        let mut converted = self.convert(vec![plain], &self.stored).await?;
         let mut value = converted.pop().unwrap_or_default();
         if let Schema::Structural(schema) = &self.stored.schema {
             schema.set_defaults(&mut value);
