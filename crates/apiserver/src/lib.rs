@@ -32,6 +32,7 @@ mod warnings;
 
 pub use content::Body;
 pub use features::Features;
+pub use health::Probe;
 pub use limits::InFlightMax;
 pub use registry::Component;
 pub use server::{ApiServer, Config, Error};

@@ -223,8 +223,7 @@ impl ApiServer {
         if !matches!(parts.method, Method::GET | Method::HEAD) || info.path.starts_with("//") {
             return Ok(no_page());
         }
-        let query = parts.uri.query().unwrap_or_default();
-        if let Some(answer) = health::answer(self, &info.path, query).await {
+        if let Some(answer) = health::answer(self, &info.path, &options.others).await {
             return Ok(answer);
         }
         let turns = &self.limits.heavy_turns;

@@ -24,6 +24,7 @@ use crate::allocation::{Allocation, Ranges};
 use crate::bootstrap;
 use crate::definitions;
 use crate::features::Features;
+use crate::health::Probe;
 use crate::identity_lease;
 use crate::limits::{InFlightMax, Limits};
 use crate::metrics::Metrics;
@@ -55,6 +56,8 @@ pub struct Config {
     pub host_name: String,
     /// The other parts of the control plane, for those who ask how they are.
     pub components: Vec<Component>,
+    /// Whether the log can be written.
+    pub log: Probe,
 }
 
 pub struct ApiServer {
@@ -79,6 +82,7 @@ pub struct ApiServer {
     pub(crate) advertise: (IpAddr, u16),
     pub(crate) host_name: String,
     pub(crate) components: Vec<Component>,
+    pub(crate) log: Probe,
     /// Who the server is in requests of its own.
     pub(crate) itself: UserRef,
     /// Keeps the server's lease.
@@ -135,6 +139,7 @@ impl ApiServer {
             advertise: config.advertise,
             host_name: config.host_name,
             components: config.components,
+            log: config.log,
             itself: Arc::new(User::apiserver()),
             identity: Mutex::default(),
         });

@@ -9,6 +9,8 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use rkube_admission::Plugin;
 use rkube_machinery::host::{Clock, Entropy};
 
+use crate::health::Probe;
+use crate::registry::Component;
 use crate::server::{ApiServer, Config};
 
 struct Hands(AtomicI64);
@@ -37,6 +39,16 @@ pub async fn server_with(plugin: Box<dyn Plugin>) -> Arc<ApiServer> {
     ApiServer::start_with(config, vec![plugin]).await.unwrap()
 }
 
+/// A server whose log is so.
+pub async fn server_with_log(log: Probe) -> Arc<ApiServer> {
+    ApiServer::start(Config { log, ..config() }).await.unwrap()
+}
+
+/// A server with these other parts.
+pub async fn server_with_components(components: Vec<Component>) -> Arc<ApiServer> {
+    ApiServer::start(Config { components, ..config() }).await.unwrap()
+}
+
 fn signing_key() -> String {
     let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
     let text = base64::engine::general_purpose::STANDARD.encode(key);
@@ -59,5 +71,6 @@ fn config() -> Config {
         host_name: "host".to_owned(),
         in_flight_max: crate::limits::InFlightMax::default(),
         components: Vec::new(),
+        log: Arc::new(|| Ok(())),
     }
 }

@@ -15,7 +15,9 @@ pub enum Unit {
     MegabytesPerSecond,
     EventsPerSecond,
     Milliseconds,
+    Microseconds,
     Megabytes,
+    Kilobytes,
 }
 
 impl Unit {
@@ -26,12 +28,14 @@ impl Unit {
             Unit::MegabytesPerSecond => format!("{} MB/s", grouped(value)),
             Unit::EventsPerSecond => format!("{} events/s", grouped(value)),
             Unit::Milliseconds => format!("{} ms", grouped(value)),
+            Unit::Microseconds => format!("{value:.1} µs"),
             Unit::Megabytes => format!("{value:.1} MB"),
+            Unit::Kilobytes => format!("{value:.1} kB"),
         }
     }
 
     pub fn more_is_better(self) -> bool {
-        !matches!(self, Unit::Milliseconds | Unit::Megabytes)
+        !matches!(self, Unit::Milliseconds | Unit::Microseconds | Unit::Megabytes | Unit::Kilobytes)
     }
 }
 
@@ -82,6 +86,40 @@ pub const GET_HTTP2: Work = rate("get ConfigMap, 64 in flight, HTTP/2", None, ""
 pub const CREATE_ETCD: Work = rate("create ConfigMap, 64 in flight, etcd", Some(1_197.0), "");
 pub const GET_ETCD: Work = rate("get ConfigMap, 64 in flight, etcd", Some(4_287.0), "");
 
+/// For custom resources the limit is what a ConfigMap of that size does on the same server.
+pub const CREATE_CUSTOM: Work =
+    rate("create custom resource, 30 fields, 2 rules, 64 in flight", None, "70% of a ConfigMap; the peer: 56%");
+pub const GET_CUSTOM: Work = rate("get custom resource, 64 in flight", None, "as a ConfigMap");
+pub const LIST_CUSTOM: Work = Work {
+    name: "list 2,000 custom resources, 2 in flight",
+    unit: Unit::MegabytesPerSecond,
+    peer: None,
+    reach: "as ConfigMaps",
+};
+pub const WATCH_CUSTOM: Work = Work {
+    name: "500 watchers, 400 creates of custom resources",
+    unit: Unit::EventsPerSecond,
+    peer: None,
+    reach: "as ConfigMaps",
+};
+pub const VALIDATE_CUSTOM: Work =
+    Work { name: "validate custom resource", unit: Unit::Microseconds, peer: None, reach: "at most 100 µs" };
+pub const USABLE_CUSTOM: Work = Work {
+    name: "definition to its first custom resource",
+    unit: Unit::Milliseconds,
+    peer: Some(2_100.0),
+    reach: "at most 20 ms",
+};
+pub const MANY_DEFINITIONS: Work =
+    Work { name: "1,000 definitions established", unit: Unit::Milliseconds, peer: None, reach: "at most 5,000 ms" };
+pub const DEFINITION_MEMORY: Work = Work {
+    name: "resident memory, a definition of 100 fields",
+    unit: Unit::Kilobytes,
+    peer: Some(2_100.0),
+    reach: "at most 100 kB beside its JSON",
+};
+pub const CREATE_BESIDE_MANY: Work = rate("create ConfigMap, 64 in flight, 1,000 definitions", None, "as without them");
+
 /// `12345.6` as `12,346`.
 fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
@@ -108,6 +146,8 @@ mod tests {
             (Unit::EventsPerSecond, 1_234_567.0, "1,234,567 events/s"),
             (Unit::Milliseconds, 99.6, "100 ms"),
             (Unit::Megabytes, 29.96, "30.0 MB"),
+            (Unit::Microseconds, 31.27, "31.3 µs"),
+            (Unit::Kilobytes, 55.0, "55.0 kB"),
         ];
         for (unit, value, expected) in table {
             assert_eq!(unit.show(value), expected);

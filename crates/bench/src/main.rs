@@ -6,6 +6,7 @@
 
 mod arguments;
 mod client;
+mod definitions;
 mod figures;
 mod limit;
 mod load;
@@ -13,6 +14,7 @@ mod objects;
 mod process;
 mod suite;
 mod table;
+mod validation;
 mod watchers;
 
 use std::process::ExitCode;

@@ -21,7 +21,8 @@ pub fn small_config_map(name: &str) -> Bytes {
     config_map_of(name, 0)
 }
 
-fn config_map_of(name: &str, bytes: usize) -> Bytes {
+/// One of so many bytes, or as few as there can be.
+pub fn config_map_of(name: &str, bytes: usize) -> Bytes {
     let head = format!(
         r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","labels":{{"app":"bench"}}}},"data":{{"payload":""#
     );

@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     revision: Arc<AtomicU64>,
     advanced: Notify,
     ended: watch::Sender<u64>,
+    /// Whether all that the store does comes here.
+    watching: AtomicBool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +110,15 @@ impl Cache {
         }
         self.shared.reach(range.revision);
         let sink = Box::new(CacheSink { shared: self.shared.clone() });
-        let handle = self.store.watch(ROOT, Some(range.revision), sink).await?;
+        // Before the watch begins: it may end before this goes on.
+        self.shared.watching.store(true, Ordering::Release);
+        let handle = match self.store.watch(ROOT, Some(range.revision), sink).await {
+            Ok(handle) => handle,
+            Err(error) => {
+                self.shared.watching.store(false, Ordering::Release);
+                return Err(error.into());
+            }
+        };
         *self.watching.lock() = Some(handle);
         Ok(())
     }
@@ -142,6 +152,11 @@ impl Cache {
     pub async fn remove(&self, storage_prefix: &str) {
         let _changing = self.changing.lock().await;
         self.shared.exchange(&prefix_of(storage_prefix), None);
+    }
+
+    /// Whether the cache hears of what is written. It does not while the store is away, and answers from what it has.
+    pub fn is_watching(&self) -> bool {
+        self.shared.watching.load(Ordering::Acquire)
     }
 
     /// The revision up to which the cache has seen everything.
@@ -224,6 +239,7 @@ impl Shared {
             revision,
             advanced: Notify::new(),
             ended: watch::Sender::new(0),
+            watching: AtomicBool::new(false),
         }
     }
 
@@ -295,6 +311,7 @@ impl Sink for CacheSink {
     fn end(&mut self, why: rkube_store::Error) {
         // Starting again says it if that fails.
         tracing::debug!(%why, "the watch on the store ended");
+        self.shared.watching.store(false, Ordering::Release);
         self.shared.ended.send_modify(|count| *count += 1);
     }
 }

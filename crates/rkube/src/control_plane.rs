@@ -2,16 +2,17 @@
 //! socket on the same road as everybody else.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use rkube_access::{User, UserRef};
-use rkube_apiserver::{ApiServer, Body, Config, serve};
+use rkube_apiserver::{ApiServer, Body, Component, Config, serve};
+use rkube_controllers::{Controllers, Health};
 use rkube_machinery::host::Clock;
 use rkube_operator::kube;
 use rustls::ServerConfig;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 const CONTROLLERS_AGENT: &str = "kube-controller-manager";
 
@@ -20,14 +21,14 @@ pub struct ControlPlane {
     stop: watch::Sender<bool>,
     server: Arc<ApiServer>,
     serving: JoinHandle<()>,
-    controllers: JoinSet<()>,
+    controllers: Controllers,
 }
 
 impl ControlPlane {
     /// Returns once everything answers. `listener` is bound and non-blocking; `ca_pem` is what every namespace's
     /// `kube-root-ca.crt` holds.
     pub async fn start(
-        config: Config,
+        mut config: Config,
         listener: TcpListener,
         tls: ServerConfig,
         connections_max: usize,
@@ -36,9 +37,13 @@ impl ControlPlane {
         let address = listener.local_addr()?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let clock = config.clock.clone();
+        let health = Arc::new(OnceLock::new());
+        config.components.push(controller_manager(Arc::clone(&health)));
         let server = ApiServer::start(config).await.context("cannot start the API server")?;
         let (stop, stopped) = watch::channel(false);
         let controllers = start_controllers(&server, ca_pem, clock);
+        // Set once: nobody else has it.
+        let _ = health.set(controllers.health());
         let serving = tokio::spawn(serve::run(server.clone(), listener, tls, connections_max, stopped));
         Ok(ControlPlane { address, stop, server, serving, controllers })
     }
@@ -65,13 +70,19 @@ impl ControlPlane {
     }
 }
 
-fn start_controllers(server: &Arc<ApiServer>, root_ca: String, clock: Arc<dyn Clock>) -> JoinSet<()> {
+fn start_controllers(server: &Arc<ApiServer>, root_ca: String, clock: Arc<dyn Clock>) -> Controllers {
     let server = server.clone();
     rkube_controllers::start(&rkube_controllers::Config {
         client: Box::new(move |name| in_process_client(&server, controller_user(name))),
         root_ca,
         clock,
     })
+}
+
+/// The controllers as those who ask the server for its components see them.
+fn controller_manager(health: Arc<OnceLock<Health>>) -> Component {
+    let probe = move || health.get().map_or_else(|| Err("not started yet".to_owned()), Health::check);
+    Component { name: "controller-manager", probe: Arc::new(probe) }
 }
 
 /// Controllers act as upstream's service accounts. Until roles say what these may do, they are masters.

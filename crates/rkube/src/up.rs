@@ -22,6 +22,7 @@ use crate::control_plane::ControlPlane;
 use crate::flags::StoreChoice;
 use crate::host::{Started, SystemClock, SystemEntropy};
 use crate::lock::Lock;
+use crate::logging::Written;
 use crate::pki::{self, ServerNames};
 use crate::signals::{self, Signals};
 use crate::{authority, files, kubeconfig, limits, logging, served, stores, tls, tokens};
@@ -31,12 +32,12 @@ const KEEPALIVE_PERIOD: Duration = Duration::from_secs(3 * 60);
 
 /// Returns when a signal has ended the cluster in good order.
 pub fn run(options: &Up, started: Started) -> anyhow::Result<()> {
-    logging::start(options.log_format);
+    let log = logging::start(options.log_format);
     let mut signals = Signals::install().context("cannot listen for signals")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let outcome = runtime.block_on(async {
         let mut cluster = tokio::select! {
-            cluster = Cluster::start(options) => cluster?,
+            cluster = Cluster::start(options, log) => cluster?,
             // Nothing runs yet that would have to be drained.
             kind = signals.first() => std::process::exit(signals::exit_code(kind)),
         };
@@ -63,7 +64,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    async fn start(options: &Up) -> anyhow::Result<Cluster> {
+    async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster> {
         let directory = options.data.path()?;
         files::make_private_directory(&directory)?;
         let mut lock = Lock::take(&directory)?;
@@ -98,10 +99,11 @@ impl Cluster {
             node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,
             advertise: (address.ip(), address.port()),
             host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            components: vec![
-                Component { name: "scheduler", fault: Some("this process runs no scheduler") },
-                Component { name: "controller-manager", fault: None },
-            ],
+            components: vec![Component {
+                name: "scheduler",
+                probe: Arc::new(|| Err("this process runs no scheduler".to_owned())),
+            }],
+            log: Arc::new(move || log.check(&SystemClock)),
         };
         let tls = tls::server_config(&pki)?;
         let control_plane =

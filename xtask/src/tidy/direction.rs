@@ -30,7 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("network", &["machinery", "operator"]),
     ("console", &["machinery", "operator"]),
     ("testkit", &[]),
-    ("bench", &[]),
+    ("bench", &["kinds", "machinery"]),
     ("xtask", &[]),
 ];
 

@@ -8,16 +8,17 @@ use rkube_machinery::{GroupResource, Status, Value, object};
 use super::Call;
 use super::list::Filter;
 use crate::content::{Answer, Transform, table_for, unlisted_answer, value_answer};
+use crate::health::Probe;
 use crate::server::ApiServer;
 use rkube_catalog::Object;
 
 /// A part of the control plane beside the server and its store.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Component {
     /// As upstream names it: `scheduler`, `controller-manager`.
     pub name: &'static str,
-    /// What is wrong with it.
-    pub fault: Option<&'static str>,
+    /// How it is now.
+    pub probe: Probe,
 }
 
 /// The store, under the name by which clients know it.
@@ -51,7 +52,7 @@ impl Call<'_> {
 
 async fn statuses(server: &ApiServer) -> Vec<Value> {
     let store = server.store.revision().await.err().map(|error| error.to_string());
-    let parts = server.components.iter().map(|one| (one.name, one.fault.map(str::to_owned)));
+    let parts = server.components.iter().map(|one| (one.name, (one.probe)().err()));
     parts.chain([(STORE, store)]).map(|(name, fault)| status(name, fault)).collect()
 }
 
@@ -65,5 +66,30 @@ fn status(name: &str, fault: Option<String>) -> Value {
         "apiVersion": "v1",
         "metadata": object! { "name": name },
         "conditions": vec![condition],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_server;
+
+    #[tokio::test]
+    async fn parts_are_asked_how_they_are() {
+        let probe: Probe = Arc::new(|| Err("namespace-controller has ended".to_owned()));
+        let well = Component { name: "scheduler", probe: Arc::new(|| Ok(())) };
+        let server =
+            test_server::server_with_components(vec![well, Component { name: "controller-manager", probe }]).await;
+        let shown: Vec<String> = statuses(&server)
+            .await
+            .iter()
+            .map(|one| {
+                let condition = &one.list("conditions")[0];
+                format!("{} {} {}", one.get("metadata").str("name"), condition.str("status"), condition.str("message"))
+            })
+            .collect();
+        let expected =
+            ["scheduler True ok", "controller-manager False namespace-controller has ended", "etcd-0 True ok"];
+        assert_eq!(shown, expected);
     }
 }

@@ -1,6 +1,7 @@
 //! The run: what is measured, in which order. The two servers take turns, so that what else the machine does
 //! in these minutes meets both; of several short rounds the best counts.
 
+mod custom;
 mod servers;
 mod single;
 mod work;
@@ -29,6 +30,7 @@ pub async fn run(options: RunOptions) -> Result<()> {
     let mut suite = Suite::new(options, directory);
     single::start_and_idle(&mut suite).await?;
     requests(&mut suite).await?;
+    custom::run(&mut suite).await?;
     single::filled(&mut suite).await?;
     single::etcd(&mut suite).await?;
     single::files(&mut suite)?;
