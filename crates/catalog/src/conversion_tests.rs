@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rkube_kinds::Kind;
 use rkube_kinds::custom::Definition;
+use rkube_machinery::managed::{Reset, WriteContext};
 use rkube_machinery::{Status, Value, json};
 use rkube_store::{Change as StoreChange, Expect, Revision, Store, Write};
 use tokio::sync::watch;
@@ -266,6 +267,52 @@ async fn single_objects_are_converted_alone() {
     let dry = Entry { object: Arc::new(Object::new(stored.object.tree(), &two.kind)), ..stored };
     one.in_version(&dry).await.unwrap();
     assert_eq!(house.fake.calls(), 3, "but what only looks like it is");
+}
+
+#[tokio::test]
+async fn owners_of_other_versions_keep_what_they_own() {
+    let house = House::new("v2").await;
+    let (one, conversions) = (house.served("v1"), Conversions::default());
+    let live = json::parse(
+        br#"{"apiVersion":"example.com/v1","appName":"x","kind":"App","metadata":{"managedFields":[{"apiVersion":"example.com/v2",
+            "fieldsType":"FieldsV1","fieldsV1":{"f:name":{}},"manager":"m","operation":"Update"}],"name":"a","resourceVersion":"7"}}"#,
+    );
+    let mut live = live.unwrap();
+    let config = |value: &str| {
+        let text =
+            format!(r#"{{"apiVersion":"example.com/v1","appName":"{value}","kind":"App","metadata":{{"name":"a"}}}}"#);
+        json::parse(text.as_bytes()).unwrap()
+    };
+    let context = WriteContext { manager: "s", api_version: "example.com/v1", kind: "App", subresource: "", time: "t" };
+    let apply = |live: &Value, config: &Value| {
+        let convert = |object: &Value, version: &str| conversions.get(&one, object, version);
+        one.kind.schema.apply(live, config, &context, false, Reset::Nothing, &convert)
+    };
+    for (value, expected) in [("y", Err("conflict with \"m\" using example.com/v2: .name")), ("x", Ok(2))] {
+        let applied = loop {
+            let applied = apply(&live, &config(value));
+            if !conversions.learn(&one).await.unwrap() {
+                break applied;
+            }
+        };
+        match expected {
+            Err(words) => assert!(applied.unwrap_err().to_string().ends_with(words)),
+            Ok(owners) => {
+                let applied = applied.unwrap();
+                assert_eq!(applied.get("metadata").list("managedFields").len(), owners);
+                assert_eq!(applied.get("metadata").str("resourceVersion"), "7");
+            }
+        }
+    }
+    // Nothing has to be asked twice; and what no definition has is nothing.
+    let calls = house.fake.calls();
+    assert!(apply(&live, &config("y")).is_err() && !conversions.learn(&one).await.unwrap());
+    assert_eq!(house.fake.calls(), calls);
+    assert!(conversions.get(&one, &live, "example.com/v9").is_none() && !conversions.learn(&one).await.unwrap());
+    house.fake.set(Mood::Dead);
+    live.set("appName", "new");
+    assert!(conversions.get(&one, &live, "example.com/v2").is_none());
+    assert_eq!(conversions.learn(&one).await.unwrap_err().message, "it is dead");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,6 +13,7 @@ mod cache;
 mod catalog;
 #[cfg(test)]
 mod conversion_tests;
+mod conversions;
 mod derived;
 mod gate;
 mod marks;
@@ -26,6 +27,7 @@ mod versions;
 
 pub use cache::{Cache, Error};
 pub use catalog::{Catalog, Snapshot};
+pub use conversions::Conversions;
 pub use derived::IDLE_MAX;
 pub use gate::Gate;
 pub use object::Object;

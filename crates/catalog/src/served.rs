@@ -97,6 +97,10 @@ impl Served {
         Ok(stored)
     }
 
+    pub(crate) fn custom_versions(&self) -> Option<&Versions> {
+        self.custom.as_ref().map(|custom| &*custom.versions)
+    }
+
     /// How to convert a stored object, if it is a custom resource's and in another version.
     fn different(&self, entry: &Entry) -> Option<&Custom> {
         let custom = self.custom.as_ref()?;

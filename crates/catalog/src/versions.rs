@@ -124,7 +124,7 @@ impl Versions {
         Ok(value)
     }
 
-    fn find(&self, api_version: &str) -> Result<&Arc<Kind>, Status> {
+    pub(crate) fn find(&self, api_version: &str) -> Result<&Arc<Kind>, Status> {
         let found = self.all.iter().find(|kind| kind.has_api_version(api_version));
         found.ok_or_else(|| failed(format!("request to convert CR from an invalid group/version: {api_version}")))
     }

@@ -15,7 +15,11 @@ use rkube_machinery::{GroupResource, Map, Status, Type, Value, decode, json, tim
 use super::Call;
 use super::body_type::{Fit, Misfit, Named};
 use crate::request::FieldValidation;
-use rkube_catalog::Served;
+use rkube_catalog::{Conversions, Served};
+
+/// How often a change is worked out again because another version of an object has to be known for it. Two or three times
+/// are usual where owners use other versions.
+const CONVERSIONS_MAX: usize = 16;
 
 /// What a request wants done to an object.
 pub enum Change {
@@ -82,9 +86,35 @@ impl Call<'_> {
     }
 
     /// The new object: decoded, defaulted, canonical, its managed fields tracked. `old` is in the served version.
-    pub(super) fn changed(&mut self, change: &Change, old: &Value) -> Result<Value, Status> {
+    pub(super) async fn changed(&mut self, change: &Change, old: &Value) -> Result<Value, Status> {
+        if !self.served.is_custom() {
+            return self.changed_once(change, old, None);
+        }
+        let conversions = Conversions::default();
+        for _ in 0..CONVERSIONS_MAX {
+            let warnings = self.warnings.len();
+            let changed = self.changed_once(change, old, Some(&conversions));
+            match conversions.learn(self.served).await {
+                Ok(false) => return changed,
+                Ok(true) => self.warnings.truncate(warnings),
+                // Who owns what is no reason to refuse a write, unless it asks for that.
+                Err(status) if matches!(change, Change::Apply(_)) => return Err(status),
+                Err(_) => break,
+            }
+        }
+        self.changed_once(change, old, None)
+    }
+
+    /// The same, with other versions of a custom resource as far as they are known; none: what owners have of other
+    /// versions counts as being of this one.
+    fn changed_once(
+        &mut self,
+        change: &Change,
+        old: &Value,
+        conversions: Option<&Conversions>,
+    ) -> Result<Value, Status> {
         if let Change::Apply(config) = change {
-            return self.applied(config, old, &self.write_context());
+            return self.applied(config, old, &self.write_context(), conversions);
         }
         let mut value = match change {
             Change::Replace(value) => value.clone(),
@@ -126,14 +156,14 @@ impl Call<'_> {
         if reset {
             value.object_mut("metadata").set("managedFields", Vec::<Value>::new());
         }
-        self.track(old, &mut value);
+        self.track(old, &mut value, conversions);
         Ok(value)
     }
 
     /// Records who owns what after this write. Empty lists and maps are nobody's, but stay for the rules to see.
-    pub(super) fn track(&self, old: &Value, value: &mut Value) {
+    pub(super) fn track(&self, old: &Value, value: &mut Value, conversions: Option<&Conversions>) {
         let context = self.write_context();
-        let convert = |object: &Value, version: &str| self.in_version(object, version);
+        let convert = |object: &Value, version: &str| self.in_version(object, version, conversions);
         let schema = &self.served.kind.schema;
         if !self.kept_empties {
             // A new object is put in order when it is whole; whose fields are whose does not depend on it.
@@ -161,8 +191,13 @@ impl Call<'_> {
     }
 
     /// An object of the served version in another one of its group. What other groups own does not count here.
-    fn in_version(&self, object: &Value, version: &str) -> Option<(Value, Schema)> {
+    fn in_version(&self, object: &Value, version: &str, conversions: Option<&Conversions>) -> Option<(Value, &Schema)> {
         let kind = &self.served.kind;
+        match conversions {
+            _ if !self.served.is_custom() => {}
+            Some(conversions) => return conversions.get(self.served, object, version),
+            None => return Some((object.clone(), &kind.schema)),
+        }
         let related = |other: &Kind| other.storage_prefix == kind.storage_prefix && other.group == kind.group;
         let mut candidates = self.catalog.all().iter();
         let other = candidates.find(|other| other.api_version == version && related(&other.kind))?;
@@ -171,12 +206,18 @@ impl Call<'_> {
             Some(conversion) => conversion.from_stored(stored),
             None => stored,
         };
-        Some((value, other.kind.schema.clone()))
+        Some((value, &other.kind.schema))
     }
 
-    fn applied(&mut self, config: &Value, old: &Value, context: &WriteContext) -> Result<Value, Status> {
+    fn applied(
+        &mut self,
+        config: &Value,
+        old: &Value,
+        context: &WriteContext,
+        conversions: Option<&Conversions>,
+    ) -> Result<Value, Status> {
         let reset = self.reset_fields();
-        let convert = |object: &Value, version: &str| self.in_version(object, version);
+        let convert = |object: &Value, version: &str| self.in_version(object, version, conversions);
         let force = self.options.force.unwrap_or(false);
         let schema = &self.served.kind.schema;
         let applied = schema.apply(old, config, &context.view(), force, reset, &convert);

@@ -38,7 +38,7 @@ impl Call<'_> {
     /// Stores a new object that is decoded and defaulted.
     pub(super) async fn create_value(&mut self, mut value: Value, origin: Origin) -> Result<Written, Status> {
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Sent));
-        self.track(&Value::Null, &mut value);
+        self.track(&Value::Null, &mut value, None);
         self.create_tracked(value, origin).await
     }
 

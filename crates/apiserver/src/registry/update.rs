@@ -166,7 +166,7 @@ impl Call<'_> {
                 self.served.to_stored(self.placed(scaled)?)
             }
             change => {
-                let changed = self.changed(change, before)?;
+                let changed = self.changed(change, before).await?;
                 let mut value = self.served.to_stored(self.placed(changed)?);
                 self.admit(Admission::update(&self.info.name, &old), &mut value).await?;
                 value
@@ -244,7 +244,7 @@ impl Call<'_> {
                     ));
                 }
                 self.gave_no_labels = config.get("metadata").map("labels").is_empty();
-                let value = self.changed(&Change::Apply(config), &Value::Null)?;
+                let value = self.changed(&Change::Apply(config), &Value::Null).await?;
                 let value = self.placed(value)?;
                 self.create_tracked(value, Origin::Update).await
             }

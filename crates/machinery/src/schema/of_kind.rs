@@ -19,7 +19,7 @@ pub enum Schema {
 }
 
 /// Turns an object into another version of its kind; none where the version is not served.
-pub type ToVersion<'a> = &'a dyn Fn(&Value, &str) -> Option<(Value, Schema)>;
+pub type ToVersion<'a> = &'a dyn Fn(&Value, &str) -> Option<(Value, &'a Schema)>;
 
 impl Schema {
     /// The table's type; none of custom resources.
@@ -115,8 +115,9 @@ impl Schema {
                 managed::track_update(live, new, view, context, reset, to_version.is_some().then_some(&convert));
             }
             Schema::Structural(schema) => {
-                // Other versions of a custom resource own what they own in their own form only.
-                managed::track_update(live, new, StructuralView::of(Some(schema)), context, reset, None);
+                let convert = |object: &Value, version: &str| in_structural(to_version?(object, version)?);
+                let view = StructuralView::of(Some(schema));
+                managed::track_update(live, new, view, context, reset, to_version.is_some().then_some(&convert));
             }
         }
     }
@@ -137,12 +138,21 @@ impl Schema {
                 managed::apply(live, config, TableView::Object(table), context, force, reset, Some(&convert))
             }
             Schema::Structural(schema) => {
-                managed::apply(live, config, StructuralView::of(Some(schema)), context, force, reset, None)
+                let convert = |object: &Value, version: &str| in_structural(to_version(object, version)?);
+                let view = StructuralView::of(Some(schema));
+                managed::apply(live, config, view, context, force, reset, Some(&convert))
             }
         }
     }
 }
 
-fn in_table((value, schema): (Value, Schema)) -> Option<(Value, TableView)> {
+fn in_table((value, schema): (Value, &Schema)) -> Option<(Value, TableView)> {
     Some((value, TableView::Object(schema.table()?)))
+}
+
+fn in_structural<'a>((value, schema): (Value, &'a Schema)) -> Option<(Value, StructuralView<'a>)> {
+    match schema {
+        Schema::Structural(schema) => Some((value, StructuralView::of(Some(schema)))),
+        Schema::Table(_) => None,
+    }
 }
