@@ -5,6 +5,7 @@
 
 mod client;
 mod connections;
+mod conversion;
 mod crash;
 mod crowd;
 mod definitions;
