@@ -477,3 +477,17 @@ async fn watches_end_when_the_kind_is_replaced() {
     house.catalog.remove("example.com", "apps").await;
     assert!(house.catalog.find("example.com", "v1", "apps").is_none());
 }
+
+#[tokio::test]
+async fn a_version_that_is_read_for_the_first_time_has_a_past() {
+    let house = House::new("v2").await;
+    house.put("v2", "a", "x").await;
+    let made = house.put("v2", "b", "x").await;
+    let gone = house.write("b", StoreChange::Delete).await;
+    let readable = house.served("v1").readable().await.unwrap();
+    let mut watch = readable.subscribe("", made).unwrap();
+    let events = next(&mut watch).await.unwrap();
+    let found: Vec<_> = events.iter().map(|(change, object, at)| (*change, shown(object, "v1"), *at)).collect();
+    assert_eq!(found, [("DELETED", "b=x".to_owned(), gone)]);
+    assert_eq!(house.list("v1").await.unwrap().0, ["a=x"]);
+}

@@ -8,7 +8,7 @@
 //! - A version that nobody reads or watches for [`IDLE_MAX`] is dropped, and nothing is converted for it any more.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -35,6 +35,9 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 const FAILURES_MAX: u32 = 5;
 /// How often a read begins again because the feed that it waited for ended.
 const READ_ATTEMPTS_MAX: usize = 5;
+/// So many of the last changes are converted when a version is filled: a client that reads a version for the first time
+/// may go on from what it wrote before.
+const PAST_MAX: usize = 200;
 /// So much is taken from the stored objects' changes at once.
 const TAKEN: Limit = Limit { events: CONVERTED_OBJECTS_MAX, bytes: CONVERTED_BYTES_MAX };
 
@@ -43,11 +46,13 @@ pub(crate) struct Derived {
     versions: Arc<Versions>,
     source: Arc<Resource>,
     feed: Mutex<Option<Arc<Feed>>>,
+    /// A conversion has failed. What is past may be what cannot be converted: the next feed begins with what is there.
+    has_failed: Arc<AtomicBool>,
 }
 
 impl Derived {
     pub(crate) fn new(kind: Arc<Kind>, versions: Arc<Versions>, source: Arc<Resource>) -> Derived {
-        Derived { kind, versions, source, feed: Mutex::default() }
+        Derived { kind, versions, source, feed: Mutex::default(), has_failed: Arc::default() }
     }
 
     /// The objects in this version, with all that was stored before this call.
@@ -107,6 +112,8 @@ struct Feed {
     /// Wakes a feed that waits after a failure.
     retry: Notify,
     last_read: Mutex<Instant>,
+    /// The version's.
+    has_failed: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -141,6 +148,7 @@ impl Feed {
             progress: watch::Sender::default(),
             retry: Notify::new(),
             last_read: Mutex::new(Instant::now()),
+            has_failed: derived.has_failed.clone(),
         }
     }
 
@@ -175,7 +183,8 @@ impl Feed {
 
     async fn run(self: Arc<Self>, derived: Weak<Derived>) {
         let _end = End(self.clone());
-        let (items, mut subscription) = self.source.follow();
+        let past = if self.has_failed.swap(false, Ordering::AcqRel) { 0 } else { PAST_MAX };
+        let (items, mut subscription) = self.source.follow(past);
         if let Err(status) = self.fill(items, subscription.revision()).await {
             self.fail(status);
             return;
@@ -186,6 +195,7 @@ impl Feed {
 
     fn fail(&self, failure: Status) {
         tracing::debug!(message = %failure.message, prefix = %self.source.prefix, "a conversion failed");
+        self.has_failed.store(true, Ordering::Release);
         self.progress.send_modify(|progress| {
             progress.failures += 1;
             progress.failure = failure;

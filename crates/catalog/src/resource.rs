@@ -168,17 +168,12 @@ impl Resource {
 
     /// All objects as they were at a revision: the current ones with the events since then undone.
     pub fn snapshot_at(&self, revision: Revision) -> Result<Items, Gone> {
-        let (mut items, undo) = {
+        let (mut items, events) = {
             let state = self.state.read();
-            let undo = state.ring.after(revision);
-            (state.items.clone(), undo.ok_or_else(|| state.gone(revision))?)
+            let events = state.ring.after(revision);
+            (state.items.clone(), events.ok_or_else(|| state.gone(revision))?)
         };
-        for event in undo.iter().rev() {
-            match &event.previous {
-                Some(entry) => items.insert(event.key.clone(), entry.clone()),
-                None => items.remove(&event.key),
-            };
-        }
+        undo(&mut items, &events);
         Ok(items)
     }
 
@@ -326,14 +321,20 @@ impl Resource {
         (Head { epoch: state.epoch, place: state.ring.end() }, self.revision(&state))
     }
 
-    /// All objects now, and a watch on what changes from here on.
-    pub(crate) fn follow(self: &Arc<Self>) -> (Items, Subscription) {
+    /// All objects as they were at most so many changes ago, and a watch on what changed since then.
+    pub(crate) fn follow(self: &Arc<Self>, changes_max: usize) -> (Items, Subscription) {
         let mut state = self.state.write();
-        let cursor = Cursor { place: state.ring.end(), revision: self.revision(&state) };
+        let cursor = match changes_max {
+            0 => Cursor { place: state.ring.end(), revision: self.revision(&state) },
+            _ => state.ring.cursor_before(changes_max),
+        };
+        let since = state.ring.after(cursor.revision).unwrap_or_default();
+        let mut items = state.items.clone();
+        undo(&mut items, &since);
         let waiting = state.waiting.entry("".into()).or_default().clone();
         let epoch = state.epoch;
         let subscription = Subscription { resource: self.clone(), namespace: "".into(), waiting, cursor, epoch };
-        (state.items.clone(), subscription)
+        (items, subscription)
     }
 
     /// Whether anybody watches.
@@ -347,6 +348,16 @@ impl Resource {
         let cursor = state.ring.cursor_after(after).ok_or_else(|| state.gone(after))?;
         let waiting = state.waiting.entry(namespace.into()).or_default().clone();
         Ok(Subscription { resource: self.clone(), namespace: namespace.into(), waiting, cursor, epoch: state.epoch })
+    }
+}
+
+/// The objects as they were before these events.
+fn undo(items: &mut Items, events: &[Arc<CachedEvent>]) {
+    for event in events.iter().rev() {
+        match &event.previous {
+            Some(entry) => items.insert(event.key.clone(), entry.clone()),
+            None => items.remove(&event.key),
+        };
     }
 }
 

@@ -70,6 +70,13 @@ impl Ring {
         (revision >= self.since).then_some(Cursor { place, revision })
     }
 
+    /// A cursor before the last events, at most so many, and behind all of a revision.
+    pub fn cursor_before(&self, events: usize) -> Cursor {
+        let index = self.events.len().saturating_sub(events);
+        let revision = index.checked_sub(1).map_or(self.since, |last| self.events[last].revision);
+        Cursor { place: self.first + self.index_after(revision) as Place, revision }
+    }
+
     /// The events after a revision; none if some of them are forgotten.
     pub fn after(&self, revision: Revision) -> Option<Vec<Arc<CachedEvent>>> {
         let start = self.index_after(revision);
