@@ -86,6 +86,22 @@ pub const GET_HTTP2: Work = rate("get ConfigMap, 64 in flight, HTTP/2", None, ""
 pub const CREATE_ETCD: Work = rate("create ConfigMap, 64 in flight, etcd", Some(1_197.0), "");
 pub const GET_ETCD: Work = rate("get ConfigMap, 64 in flight, etcd", Some(4_287.0), "");
 
+/// What is asked of a server with the limit beside it.
+pub const REQUESTS: &[&Work] = &[
+    &CREATE_ONE,
+    &CREATE,
+    &CREATE_HTTP2,
+    &PATCH,
+    &GET,
+    &GET_HTTP2,
+    &LIST,
+    &LIST_PROTOBUF,
+    &LIST_PAGE,
+    &WATCH,
+    &WATCH_SMALL,
+    &CREATE_POD,
+];
+
 /// For custom resources the limit is what a ConfigMap of that size does on the same server.
 pub const CREATE_CUSTOM: Work =
     rate("create custom resource, 30 fields, 2 rules, 64 in flight", None, "70% of a ConfigMap; the peer: 56%");

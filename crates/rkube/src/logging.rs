@@ -31,6 +31,8 @@ pub fn start(format: LogFormat) -> Arc<Written> {
         _ => (EnvFilter::new(DEFAULT_FILTER), None),
     };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Stderr(Arc::clone(&written)));
+    // Otherwise a line that cannot be written is told to stderr, which is where it could not be written to: a panic.
+    let builder = builder.log_internal_errors(false);
     match format {
         LogFormat::Text => {
             let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();

@@ -16,6 +16,7 @@ mod full_disk;
 mod identity;
 mod join;
 mod load;
+mod log;
 mod private;
 mod requests;
 mod sizes;
