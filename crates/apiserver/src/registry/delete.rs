@@ -6,17 +6,17 @@ use rkube_machinery::field::quote;
 use rkube_machinery::schema::Schema;
 use rkube_machinery::value::Distinct;
 use rkube_machinery::{Status, TypeRef, Value, time};
-use rkube_store::{self as store, Expect};
+use rkube_store::Expect;
 
+use super::Call;
 use super::admit::Admission;
+use super::engine::{self, Place, Verdict, Write};
 use super::list::Filter;
-use super::{Call, store_error};
 use crate::content::{Answer, Format, Input, status_answer};
 use rkube_catalog::Entry;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-const ATTEMPTS_MAX: usize = 64;
 
 /// What a deletion must find.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +79,47 @@ enum Plan {
     MarkAndRemove(Value),
     /// It is on its way already.
     Wait,
+}
+
+/// The deletion of one object.
+struct Deletion<'c, 'a> {
+    call: &'c mut Call<'a>,
+    place: Place<'a>,
+    name: &'c str,
+    preconditions: &'c Preconditions,
+    gate: Gate<'c>,
+}
+
+impl Write for Deletion<'_, '_> {
+    type Done = Outcome;
+
+    fn place(&self) -> &Place<'_> {
+        &self.place
+    }
+
+    async fn attempt(&mut self, current: Option<&Entry>) -> Result<Verdict<Outcome>, Status> {
+        let Deletion { call, place, name, preconditions, gate } = self;
+        let entry = current.ok_or_else(|| Status::not_found(&call.served.group_resource, name))?;
+        let mut old = entry.object.value(entry.revision);
+        call.check_preconditions(name, preconditions, &old)?;
+        if let Gate::Admission(name) = gate {
+            call.admit_as_is(Admission::delete(name, &old, preconditions), Value::Null).await?;
+        }
+        let expect = Expect::Revision(entry.revision);
+        match call.plan(&mut old) {
+            Plan::Wait => Ok(Verdict::Decided(Outcome::Marked(entry.clone()))),
+            Plan::Remove => call.remove(place, entry).await,
+            Plan::Mark(value) => Ok(place.put(value, expect).await?.map(Outcome::Marked)),
+            Plan::MarkAndRemove(value) => match place.put(value, expect).await? {
+                Verdict::Committed(marked) => call.remove(place, &marked).await,
+                tried => Ok(tried.map(Outcome::Gone)),
+            },
+        }
+    }
+
+    fn exhausted(&self, _current: Option<&Entry>) -> Status {
+        Status::modified(&self.call.served.group_resource, self.name)
+    }
 }
 
 impl Call<'_> {
@@ -167,64 +208,17 @@ impl Call<'_> {
         preconditions: &Preconditions,
         gate: Gate<'_>,
     ) -> Result<Outcome, Status> {
-        let key = self.key(name);
-        let mut current = self.served.stored().get(&key);
-        for attempt in 0..ATTEMPTS_MAX {
-            if attempt > 0 || (current.is_none() && self.server.cache_may_lag) {
-                current = self.fresh(&key).await?;
-            }
-            let Some(entry) = &current else { return Err(Status::not_found(&self.served.group_resource, name)) };
-            let mut old = entry.object.value(entry.revision);
-            self.check_preconditions(name, preconditions, &old)?;
-            if let Gate::Admission(name) = gate {
-                self.admit_as_is(Admission::delete(name, &old, preconditions), Value::Null).await?;
-            }
-            match self.plan(&mut old) {
-                Plan::Wait => return Ok(Outcome::Marked(entry.clone())),
-                Plan::Remove if self.options.dry_run => return Ok(Outcome::Gone(entry.clone())),
-                Plan::Remove => {
-                    if let Some(outcome) = self.remove(&key, entry).await? {
-                        return Ok(outcome);
-                    }
-                }
-                Plan::MarkAndRemove(value) => {
-                    let object = std::sync::Arc::new(self.kept_form(&value));
-                    if self.options.dry_run {
-                        return Ok(Outcome::Gone(Entry { object, revision: entry.revision }));
-                    }
-                    let expect = Expect::Revision(entry.revision);
-                    if let Ok(marked) = self.store_object(key.clone(), object, expect).await?
-                        && let Some(outcome) = self.remove(&key, &marked).await?
-                    {
-                        return Ok(outcome);
-                    }
-                }
-                Plan::Mark(value) => {
-                    if self.options.dry_run {
-                        let object = std::sync::Arc::new(self.kept_form(&value));
-                        return Ok(Outcome::Marked(Entry { object, revision: entry.revision }));
-                    }
-                    let expect = Expect::Revision(entry.revision);
-                    if let Ok(marked) = self.store(key.clone(), value, expect).await? {
-                        return Ok(Outcome::Marked(marked));
-                    }
-                }
-            }
-        }
-        Err(Status::modified(&self.served.group_resource, name))
+        let place = self.place(name);
+        let seen = place.cached();
+        engine::run(&mut Deletion { call: self, place, name, preconditions, gate }, seen).await
     }
 
-    async fn remove(&self, key: &str, entry: &Entry) -> Result<Option<Outcome>, Status> {
-        let write =
-            store::Write { key: key.into(), expect: Expect::Revision(entry.revision), change: store::Change::Delete };
-        match self.server.store.write(write).await {
-            Ok(revision) => {
-                self.server.allocation.release(self, &entry.object.value(entry.revision)).await;
-                Ok(Some(Outcome::Gone(Entry { object: entry.object.clone(), revision })))
-            }
-            Err(store::Error::Conflict { .. }) => Ok(None),
-            Err(error) => Err(store_error(error)),
+    async fn remove(&self, place: &Place<'_>, entry: &Entry) -> Result<Verdict<Outcome>, Status> {
+        let removed = place.remove(entry.revision).await?;
+        if let Verdict::Committed(_) = removed {
+            self.server.allocation.release(self, &entry.object.value(entry.revision)).await;
         }
+        Ok(removed.map(|revision| Outcome::Gone(Entry { object: entry.object.clone(), revision })))
     }
 
     fn check_preconditions(&self, name: &str, wanted: &Preconditions, old: &Value) -> Result<(), Status> {

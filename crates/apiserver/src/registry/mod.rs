@@ -8,8 +8,8 @@ mod components;
 mod continue_token;
 mod create;
 mod delete;
+mod engine;
 mod internal_write;
-mod lease;
 mod list;
 mod list_body;
 mod metadata;
@@ -27,25 +27,24 @@ use bytes::Bytes;
 use http::StatusCode;
 use rkube_access::UserRef;
 use rkube_catalog::Snapshot;
-use rkube_kinds::Kind;
 use rkube_kinds::kind::{Part, Requester};
 use rkube_machinery::decode::Decoded;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Status, Value};
-use rkube_store::{self as store, Expect};
 
 use body_type::{Fit, Misfit, Named};
 pub use body_type::{internal_group, internal_package};
 pub use components::Component;
 pub use delete::Preconditions;
+pub use engine::Engine;
+use engine::{Place, store_error};
 pub use internal_write::{AGENT, InternalWriter};
-pub use lease::Leases;
 
 use crate::content::{Accept, Answer, Format, Input, object_answer};
 use crate::request::{FieldValidation, Options, RequestInfo};
 use crate::server::ApiServer;
+use rkube_catalog::Entry;
 use rkube_catalog::Served;
-use rkube_catalog::{Entry, Object};
 
 /// One request on a resource.
 pub struct Call<'a> {
@@ -74,7 +73,7 @@ pub struct Written {
     pub created: bool,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
     /// Does what the request asks for.
     pub async fn run(&mut self, body: Bytes) -> Result<Answer, Status> {
         let kind = &self.served.kind;
@@ -157,6 +156,11 @@ impl Call<'_> {
 
     pub fn key(&self, name: &str) -> String {
         self.served.stored().key(if self.served.kind.is_namespaced() { &self.info.namespace } else { "" }, name)
+    }
+
+    /// Where the object of this name is in the store.
+    fn place(&self, name: &str) -> Place<'a> {
+        Place::new(&self.server.engine, self.served.stored(), self.key(name), self.options.dry_run)
     }
 
     /// Lets the kind write down who asked, where it keeps that.
@@ -332,56 +336,6 @@ impl Call<'_> {
             false => self.served.stored_schema().complete(value),
         }
     }
-
-    /// Writes an object (in the stored version) to the store and returns it as it is kept.
-    pub async fn store(&self, key: String, value: Value, expect: Expect) -> Result<Result<Entry, Conflict>, Status> {
-        let object = Arc::new(self.kept_form(&value));
-        // The tree is still in this core's cache, and another request can use its memory while this one waits.
-        drop(value);
-        self.store_object(key, object, expect).await
-    }
-
-    /// An object (in the stored version) as it is kept.
-    pub fn kept_form(&self, value: &Value) -> Object {
-        Object::new(value, &self.served.stored().kind)
-    }
-
-    pub async fn store_object(
-        &self,
-        key: String,
-        object: Arc<Object>,
-        expect: Expect,
-    ) -> Result<Result<Entry, Conflict>, Status> {
-        if object.size() > VALUE_MAX {
-            return Err(Status::request_too_large("limit is 3145728"));
-        }
-        let lease = match self.served.kind.time_to_live_seconds {
-            Some(seconds) => {
-                Some(self.server.leases.current(&*self.server.store, seconds, self.now()).await.map_err(store_error)?)
-            }
-            None => None,
-        };
-        let change = store::Change::Put { value: object.stored(), lease, note: Some(object.clone()) };
-        match self.server.store.write(store::Write { key: key.into(), expect, change }).await {
-            Ok(revision) => Ok(Ok(Entry { object, revision })),
-            Err(store::Error::Conflict { .. }) => Ok(Err(Conflict)),
-            Err(error) => Err(store_error(error)),
-        }
-    }
-
-    /// The object as the store has it now, past any cache.
-    pub async fn fresh(&self, key: &str) -> Result<Option<Entry>, Status> {
-        self.fresh_of(&self.served.stored().kind, key).await
-    }
-
-    /// The same for an object of another kind, in the form in which it is stored.
-    pub async fn fresh_of(&self, kind: &Kind, key: &str) -> Result<Option<Entry>, Status> {
-        let (found, _) = self.server.store.get(key).await.map_err(store_error)?;
-        let Some(item) = found else { return Ok(None) };
-        let object = Object::parse(&item.value, kind)
-            .map_err(|error| Status::internal(format!("the stored object cannot be read: {error}")))?;
-        Ok(Some(Entry { object: Arc::new(object), revision: item.mod_revision }))
-    }
 }
 
 /// What YAML objects to comes in one text; as warnings each thing is said alone.
@@ -416,22 +370,6 @@ fn summarize(body: &[u8]) -> String {
         _ => head.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
     if body.len() > SHOWN_MAX { format!("{text} ...") } else { text }
-}
-
-/// Objects may not be larger in the store than a request may be.
-const VALUE_MAX: usize = 3 * 1024 * 1024;
-
-/// Another write came first.
-#[derive(Debug)]
-pub struct Conflict;
-
-/// The store's errors as clients see them. Conflicts are handled where they arise.
-pub fn store_error(error: store::Error) -> Status {
-    match error {
-        store::Error::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
-        store::Error::Unavailable(_) => Status::service_unavailable(error.to_string()).with_retry_after(1),
-        other => Status::internal(other.to_string()),
-    }
 }
 
 pub fn cache_error(error: rkube_catalog::Error) -> Status {
