@@ -1,6 +1,7 @@
 //! `create`: a new object, from the body to the store.
 
 use bytes::Bytes;
+use rkube_kinds::lifecycle;
 use rkube_machinery::names::generated;
 use rkube_machinery::{Status, Text, Value};
 use rkube_store::Expect;
@@ -54,18 +55,17 @@ impl Write for Creation<'_, '_> {
     async fn attempt(&mut self, _current: Option<&Entry>) -> Result<Verdict<Written>, Status> {
         let server = self.call.server;
         let mut value = if self.is_generated { self.template.clone() } else { std::mem::take(&mut self.template) };
-        let metadata = value.object_mut("metadata");
-        metadata::fill(metadata, &*server.entropy, self.call.now());
-        if self.is_generated {
-            let name = generated::generate_name(metadata.str("generateName"), &*server.entropy);
-            self.name = name.as_str().into();
-            self.place = self.call.place(&name);
-            metadata.set("name", name);
+        let uid = generated::uuid(&*server.entropy);
+        let name = self.is_generated.then(|| {
+            let name = generated::generate_name(value.get("metadata").str("generateName"), &*server.entropy);
+            Text::from(name)
+        });
+        if let Some(name) = &name {
+            self.name = name.clone();
+            self.place = self.call.place(name);
         }
-        let version = number(&metadata.remove("resourceVersion").unwrap_or_default());
-        if self.call.served.kind.strategy.has_generation {
-            metadata.set("generation", 1);
-        }
+        let version = lifecycle::identify(&self.call.served.kind, &mut value, uid, name, self.call.now());
+        let version = version.map_or(0, |version| number(&version));
         let Creation { call, place, name, origin, .. } = self;
         let held = server.allocation.begin_create(call, &mut value).await?;
         let stored = call.finish_create(place, value, (name, version, *origin)).await;
@@ -91,9 +91,8 @@ impl<'a> Call<'a> {
         self.options.check_write("CreateOptions", None)?;
         let mut value = self.decode(format, body)?;
         self.gave_no_labels = value.get("metadata").map("labels").is_empty();
-        self.served.kind.rules.default(&mut value);
+        lifecycle::begin(&self.served.kind, &mut value);
         let metadata = value.object_mut("metadata");
-        metadata::wipe(metadata);
         metadata::place(metadata, if self.served.kind.is_namespaced() { &self.info.namespace } else { "" })?;
         self.create_value(value, Origin::Create).await
     }
@@ -155,19 +154,9 @@ impl<'a> Call<'a> {
         mut value: Value,
         (name, version, origin): (&str, u64, Origin),
     ) -> Result<Verdict<Written>, Status> {
-        let kind = &self.served.kind;
-        kind.rules.prepare_create(&mut value);
-        self.stamp(&mut value, None);
-        let mut errors = self.namespace_errors(&value, None);
-        errors.0.extend(kind.validate_create(&value).0);
-        if !errors.is_empty() {
-            return Err(Status::invalid(&kind.group_kind(), name, &errors));
-        }
-        self.warnings.extend(kind.rules.warnings(&value, None));
-        kind.rules.canonicalize(&mut value);
-        if self.kept_empties {
-            self.served.stored_schema().settle(&mut value);
-        }
+        let checked = self.lifecycle(|lifecycle| lifecycle.create(&mut value));
+        let warnings = checked.map_err(|errors| Status::invalid(&self.served.kind.group_kind(), name, &errors))?;
+        self.warnings.extend(warnings);
         self.check_admitted(Admission::create(name), &value).await?;
 
         let mut value = self.storage_form(value).await?;

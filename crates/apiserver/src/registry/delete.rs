@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use rkube_kinds::lifecycle::{self, Fate};
 use rkube_machinery::field::quote;
 use rkube_machinery::schema::Schema;
-use rkube_machinery::value::Distinct;
-use rkube_machinery::{Status, TypeRef, Value, time};
+use rkube_machinery::{Status, TypeRef, Value};
 use rkube_store::Expect;
 
 use super::Call;
@@ -14,9 +14,6 @@ use super::engine::{self, Place, Verdict, Write};
 use super::list::Filter;
 use crate::content::{Answer, Format, Input, status_answer};
 use rkube_catalog::Entry;
-
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
 
 /// What a deletion must find.
 #[derive(Clone, Debug, Default)]
@@ -71,16 +68,6 @@ enum Outcome {
     Marked(Entry),
 }
 
-/// What to do about an object that is to be deleted.
-enum Plan {
-    Remove,
-    Mark(Value),
-    /// Written as marked, then removed: those who watch see both.
-    MarkAndRemove(Value),
-    /// It is on its way already.
-    Wait,
-}
-
 /// The deletion of one object.
 struct Deletion<'c, 'a> {
     call: &'c mut Call<'a>,
@@ -106,11 +93,11 @@ impl Write for Deletion<'_, '_> {
             call.admit_as_is(Admission::delete(name, &old, preconditions), Value::Null).await?;
         }
         let expect = Expect::Revision(entry.revision);
-        match call.plan(&mut old) {
-            Plan::Wait => Ok(Verdict::Decided(Outcome::Marked(entry.clone()))),
-            Plan::Remove => call.remove(place, entry).await,
-            Plan::Mark(value) => Ok(place.put(value, expect).await?.map(Outcome::Marked)),
-            Plan::MarkAndRemove(value) => match place.put(value, expect).await? {
+        match call.fate(&mut old) {
+            Fate::Wait => Ok(Verdict::Decided(Outcome::Marked(entry.clone()))),
+            Fate::Remove => call.remove(place, entry).await,
+            Fate::Mark(value) => Ok(place.put(value, expect).await?.map(Outcome::Marked)),
+            Fate::MarkAndRemove(value) => match place.put(value, expect).await? {
                 Verdict::Committed(marked) => call.remove(place, &marked).await,
                 tried => Ok(tried.map(Outcome::Gone)),
             },
@@ -249,108 +236,16 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Decides from the object, its kind and the options. Works on the object in place where it is to be marked.
-    fn plan(&self, object: &mut Value) -> Plan {
-        let now = self.now();
-        let asked = self.options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
-        let rules = &self.served.kind.rules;
-        let deleting = object.get("metadata").has("deletionTimestamp");
-        let mut graceful = false;
-        if deleting && rules.grace_period_seconds(object, asked).is_some() {
-            let current = object.get("metadata").int("deletionGracePeriodSeconds");
-            if current > 0 {
-                match asked {
-                    Some(period) if period < current => {
-                        shorten(object, period, current, now);
-                        graceful = true;
-                    }
-                    _ => return Plan::Wait,
-                }
-            }
-        } else if !deleting && let Some(seconds) = rules.grace_period_seconds(object, asked) {
-            mark(object, now, seconds);
-            graceful = true;
-        }
-        self.set_dependents_finalizers(object);
-        let held = !object.get("metadata").list("finalizers").is_empty() || rules.keep_until_finalized(object);
-        if held && !graceful {
-            if !deleting {
-                mark(object, now, 0);
-            }
-            rules.prepare_deletion(object);
-            return Plan::Mark(std::mem::take(object));
-        }
-        if !graceful {
-            return Plan::Remove;
-        }
-        let at_once = !held && object.get("metadata").int("deletionGracePeriodSeconds") == 0;
-        let object = std::mem::take(object);
-        if at_once { Plan::MarkAndRemove(object) } else { Plan::Mark(object) }
-    }
-
-    /// Adds or removes the finalizers by which the garbage collector knows what to do with dependents.
-    fn set_dependents_finalizers(&self, object: &mut Value) {
-        // Events are no part of garbage collection.
-        if self.served.kind.resource == "events" {
-            return;
-        }
-        let given = object.get("metadata").list("finalizers");
-        let has = |name: &str| given.iter().any(|finalizer| finalizer.as_str() == name);
-        let policy = self.options.propagation_policy.as_deref().unwrap_or_default();
-        let (orphan, foreground) = match (self.options.orphan_dependents, policy) {
-            (Some(orphan), _) => (orphan, false),
-            (None, "Orphan") => (true, false),
-            (None, "Foreground") => (false, true),
-            (None, "Background") => (false, false),
-            _ => {
-                let orphan = has(ORPHAN) || (!has(FOREGROUND) && self.served.kind.strategy.orphans_dependents);
-                (orphan, has(FOREGROUND) && !has(ORPHAN))
-            }
+    /// What to do about the object. Works on it in place where it is to be marked.
+    fn fate(&self, object: &mut Value) -> Fate {
+        let deletion = lifecycle::Deletion {
+            kind: &self.served.kind,
+            schema: self.served.stored_schema(),
+            grace_period_seconds: self.options.grace_period_seconds,
+            propagation_policy: self.options.propagation_policy.as_deref(),
+            orphan_dependents: self.options.orphan_dependents,
+            now: self.now(),
         };
-        let mut finalizers: Vec<Value> =
-            given.iter().filter(|finalizer| !matches!(finalizer.as_str(), ORPHAN | FOREGROUND)).cloned().collect();
-        if orphan {
-            finalizers.push(ORPHAN.into());
-        }
-        if foreground {
-            finalizers.push(FOREGROUND.into());
-        }
-        let metadata = object.object_mut("metadata");
-        if finalizers.is_empty() {
-            metadata.remove("finalizers");
-        } else if finalizers.len() != metadata.list("finalizers").len()
-            || !has_all(metadata.list("finalizers"), &finalizers)
-        {
-            metadata.set("finalizers", finalizers);
-        }
-        self.served.stored_schema().complete(object);
+        deletion.decide(object)
     }
-}
-
-fn has_all(given: &[Value], wanted: &[Value]) -> bool {
-    let given = Distinct::of(given);
-    wanted.iter().all(|one| given.has(one))
-}
-
-/// The last second that a date can name. Longer grace periods end there.
-const TIME_MAX: i64 = 253_402_300_799;
-
-/// Sets the time of deletion, and counts it as a new generation.
-fn mark(object: &mut Value, now: i64, seconds: i64) {
-    let metadata = object.object_mut("metadata");
-    metadata.set("deletionTimestamp", time::format_seconds(now.saturating_add(seconds).min(TIME_MAX)));
-    metadata.set("deletionGracePeriodSeconds", seconds);
-    if metadata.int("generation") > 0 {
-        metadata.set("generation", metadata.int("generation").wrapping_add(1));
-    }
-}
-
-/// Brings an earlier deletion forward.
-fn shorten(object: &mut Value, period: i64, current: i64, now: i64) {
-    let metadata = object.object_mut("metadata");
-    let (planned, _) = time::parse(metadata.str("deletionTimestamp")).unwrap_or((now, 0));
-    let moved = planned.saturating_sub(current).saturating_add(period).min(TIME_MAX);
-    let (when, period) = if moved < now { (now, period.min(1)) } else { (moved, period) };
-    metadata.set("deletionTimestamp", time::format_seconds(when));
-    metadata.set("deletionGracePeriodSeconds", period);
 }

@@ -28,6 +28,7 @@ use http::StatusCode;
 use rkube_access::UserRef;
 use rkube_catalog::Snapshot;
 use rkube_kinds::kind::{Part, Requester};
+use rkube_kinds::lifecycle::Lifecycle;
 use rkube_machinery::decode::Decoded;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Status, Value};
@@ -163,23 +164,22 @@ impl<'a> Call<'a> {
         Place::new(&self.server.engine, self.served.stored(), self.key(name), self.options.dry_run)
     }
 
-    /// Lets the kind write down who asked, where it keeps that.
-    fn stamp(&self, value: &mut Value, change: Option<(Part, &Value)>) {
+    /// Runs what the life cycle of an object does in this write.
+    fn lifecycle<T>(&self, run: impl FnOnce(&Lifecycle<'_>) -> T) -> T {
         let user = || review::user_info(self.user);
-        let requester = Requester { user: &user, now: self.now(), gave_no_labels: self.gave_no_labels };
-        self.served.kind.rules.stamp(value, change, &requester);
-    }
-
-    /// What is wrong with an object because of its namespace; `old` on update.
-    fn namespace_errors(&self, value: &Value, old: Option<&Value>) -> Errors {
-        let mut errors = Errors::new();
         let namespace = || {
             let Some(namespaces) = self.server.catalog.resource("", "v1", "namespaces") else { return Value::Null };
             let found = namespaces.get(&namespaces.key("", &self.info.namespace));
             found.map_or(Value::Null, |entry| entry.object.value(entry.revision))
         };
-        self.served.kind.rules.validate_in_namespace(self.part, value, old, &namespace, &mut errors);
-        errors
+        run(&Lifecycle {
+            kind: &self.served.kind,
+            schema: self.served.stored_schema(),
+            part: self.part,
+            requester: Requester { user: &user, now: self.now(), gave_no_labels: self.gave_no_labels },
+            namespace: &namespace,
+            kept_empties: self.kept_empties,
+        })
     }
 
     pub fn now(&self) -> i64 {
@@ -326,15 +326,6 @@ impl<'a> Call<'a> {
             "{kind} in version \"{version}\" cannot be handled as a {}: {why}",
             self.served.kind.kind
         ))
-    }
-
-    /// The object (in the stored version) as storage gives it back. Only what came with empty lists or maps can have
-    /// any that are to be told from none.
-    fn settle(&self, value: &mut Value) {
-        match self.kept_empties {
-            true => self.served.stored_schema().settle(value),
-            false => self.served.stored_schema().complete(value),
-        }
     }
 }
 

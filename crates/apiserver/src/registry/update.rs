@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use rkube_kinds::kind::Part;
+use rkube_kinds::lifecycle;
 use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::status::Details;
-use rkube_machinery::{Status, Value, json, managed, patch, yaml};
+use rkube_machinery::{Status, Value, json, patch, yaml};
 use rkube_store::Expect;
 
 use super::admit::Admission;
@@ -200,26 +201,15 @@ impl Call<'_> {
         (old, change): (&Value, &Change),
     ) -> Result<Verdict<Written>, Status> {
         let kind = &self.served.kind;
-        self.prepare(&mut value, old);
-        let mut errors = self.namespace_errors(&value, Some(old));
-        errors.0.extend(kind.validate_update(self.part, &value, old).0);
-        if !errors.is_empty() {
-            return Err(Status::invalid(&kind.group_kind(), &self.info.name, &errors));
-        }
-        match self.part {
-            Part::Main => self.warnings.extend(kind.rules.warnings(&value, Some(old))),
-            Part::Status => self.warnings.extend(kind.rules.status_warnings(&value)),
-            Part::Other(_) => {}
-        }
-        kind.rules.canonicalize(&mut value);
-        self.settle(&mut value);
-        managed::keep_times(old, &mut value);
+        let checked = self.lifecycle(|lifecycle| lifecycle.update(&mut value, old));
+        let warnings = checked.map_err(|errors| Status::invalid(&kind.group_kind(), &self.info.name, &errors))?;
+        self.warnings.extend(warnings);
         match change {
             Change::Scale(_) => self.check_scale_admitted(&value, old).await?,
             _ => self.check_admitted(Admission::update(&self.info.name, old), &value).await?,
         }
 
-        if finished(kind, &value, old) {
+        if lifecycle::is_finished(kind, &value, old) {
             return self.delete_finished(place, value, entry).await;
         }
         let value = self.storage_form(value).await?;
@@ -322,46 +312,6 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Carries over what an update may not change.
-    fn prepare(&self, value: &mut Value, old: &Value) {
-        let rules = &self.served.kind.rules;
-        let before = old.get("metadata");
-        let metadata = value.object_mut("metadata");
-        match before.get("generation") {
-            Value::Null => metadata.remove("generation"),
-            generation => Some(std::mem::replace(metadata.get_mut("generation"), generation.clone())),
-        };
-        rules.prepare_update(self.part, value, old);
-        self.stamp(value, Some((self.part, old)));
-        let metadata = value.object_mut("metadata");
-        if metadata.str("uid").is_empty() {
-            metadata.set("uid", before.str("uid"));
-        }
-        for field in ["creationTimestamp", "deletionTimestamp"] {
-            if before.has(field) {
-                metadata.set(field, before.get(field).clone());
-            }
-        }
-        if before.has("deletionGracePeriodSeconds") {
-            metadata.set_if_absent("deletionGracePeriodSeconds", before.get("deletionGracePeriodSeconds").clone());
-        }
-        let counts = self.served.kind.strategy.has_generation && self.part == Part::Main;
-        if counts && self.differs(value, old) && value.get("metadata").int("generation") == before.int("generation") {
-            value.object_mut("metadata").set("generation", before.int("generation").wrapping_add(1));
-        }
-    }
-
-    /// Whether anything but metadata and status differs. Lists that are there and empty stay for the rules to see.
-    fn differs(&self, value: &mut Value, old: &Value) -> bool {
-        if !self.kept_empties {
-            self.settle(value);
-            return differs(value, old);
-        }
-        let mut settled = value.clone();
-        self.settle(&mut settled);
-        differs(&settled, old)
-    }
-
     /// The last finalizer is gone from an object that is being deleted: so is the object.
     async fn delete_finished(
         &self,
@@ -392,14 +342,6 @@ fn check_config(config: Value) -> Result<Value, Status> {
     )))
 }
 
-/// Whether anything but metadata and status differs.
-fn differs(value: &Value, old: &Value) -> bool {
-    fn counted<'a>((key, _): &(&'a rkube_machinery::Text, &'a Value)) -> bool {
-        !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion")
-    }
-    !value.as_map().iter().filter(counted).eq(old.as_map().iter().filter(counted))
-}
-
 /// A resource version that a client sent.
 fn parse_version(given: &str) -> Result<u64, Status> {
     if given.is_empty() {
@@ -411,15 +353,6 @@ fn parse_version(given: &str) -> Result<u64, Status> {
         let message = format!("strconv.ParseUint: parsing {}: {why}", quote(given));
         Status { code: 500, message, ..Status::default() }
     })
-}
-
-/// Whether this update leaves nothing that holds an object that is being deleted.
-fn finished(kind: &rkube_kinds::Kind, value: &Value, old: &Value) -> bool {
-    let before = old.get("metadata");
-    before.has("deletionTimestamp")
-        && before.int("deletionGracePeriodSeconds") == 0
-        && value.get("metadata").list("finalizers").is_empty()
-        && !kind.rules.keep_until_finalized(value)
 }
 
 /// Whether there are numbers that are no integers.
