@@ -1,9 +1,9 @@
 //! The API server: the road of a request, from a client's bytes to the store and back to every watcher.
 //!
-//! The modules in the order in which a request meets them: [`serve`] (TLS, HTTP), [`road`], [`request`], the lists of
-//! `rkube-access`, [`content`], [`registry`] with `rkube-admission`, the catalog's cache over the store. Beside the road: [`discovery`],
-//! [`openapi`], [`health`], [`metrics`]. In the process, components call [`ApiServer::handle`] without a socket, on
-//! the same road.
+//! The modules in the order in which a request meets them: [`serve`] (TLS, HTTP), [`stages`] with the lists of
+//! `rkube-access`, [`content`], [`registry`] with `rkube-admission` and the life cycles of `rkube-kinds`, and its engine
+//! over the store. Beside the road: [`discovery`], [`openapi`], [`health`], [`metrics`]. In the process, components call
+//! [`ApiServer::handle`] without a socket, on the same road.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -16,15 +16,14 @@ mod discovery;
 mod features;
 mod health;
 mod identity_lease;
-mod impersonation;
 mod limits;
 mod metrics;
 mod openapi;
 mod registry;
 mod request;
-mod road;
 pub mod serve;
 mod server;
+mod stages;
 #[cfg(test)]
 mod test_server;
 mod version;

@@ -98,11 +98,6 @@ impl Limits {
     }
 }
 
-/// What is said of bodies larger than any may be.
-pub fn too_large() -> Status {
-    Status::request_too_large(format!("limit is {BODY_MAX}"))
-}
-
 /// So many places, counted without a lock.
 struct Slots {
     taken: Arc<AtomicUsize>,

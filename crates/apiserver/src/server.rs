@@ -29,7 +29,7 @@ use crate::identity_lease;
 use crate::limits::{InFlightMax, Limits};
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
-use crate::registry::{Component, Leases};
+use crate::registry::{Component, Engine};
 
 /// How long the end waits for the server's lease to be removed.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -62,13 +62,12 @@ pub struct Config {
 
 pub struct ApiServer {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) cache_may_lag: bool,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) admission: Chain,
     pub(crate) allocation: Allocation,
-    pub(crate) leases: Leases,
+    pub(crate) engine: Engine,
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) openapi: OpenApi,
@@ -119,14 +118,14 @@ impl ApiServer {
         let authorizers = Arc::new(Authorizers::default());
         let mut chain = plugins::all(&catalog.snapshot(), &config.entropy, &authorizers);
         chain.extend(plugins);
+        let engine = Engine::new(config.store.clone(), config.clock.clone(), config.store_is_shared);
         let server = Arc::new(ApiServer {
             admission: Chain::new(chain),
             store: config.store,
-            cache_may_lag: config.store_is_shared,
             clock: config.clock,
             entropy: config.entropy,
             allocation,
-            leases: Leases::default(),
+            engine,
             limits: Limits::new(config.in_flight_max),
             metrics: Arc::new(Metrics::default()),
             openapi: OpenApi::default(),

@@ -29,7 +29,7 @@ pub use cache::{Cache, Error};
 pub use catalog::{Catalog, Snapshot};
 pub use conversions::Conversions;
 pub use derived::IDLE_MAX;
-pub use gate::Gate;
+pub use gate::{Gate, Inside};
 pub use object::Object;
 pub use resource::{CachedEvent, Change, Entry, Gone, Items, Resource, Subscription};
 pub use ring::{Limit, Taken};

@@ -25,6 +25,7 @@ mod events;
 pub mod fields;
 mod flowcontrol;
 pub mod kind;
+pub mod lifecycle;
 pub mod meta;
 mod networking;
 mod node;

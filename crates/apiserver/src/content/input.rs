@@ -9,7 +9,6 @@ use rkube_machinery::schema::Schema;
 use rkube_machinery::{Status, Type, Value, json, protobuf, yaml};
 
 use super::{JSON, PROTOBUF, YAML};
-use crate::limits::too_large;
 
 /// No request's body may be larger.
 pub const BODY_MAX: usize = 3 * 1024 * 1024;
@@ -62,6 +61,11 @@ where
     }
     let reading = Limited::new(body, DRAINED_MAX).collect();
     matches!(tokio::time::timeout(DRAIN_TIMEOUT, reading).await, Ok(Ok(_)))
+}
+
+/// What is said of bodies larger than any may be.
+fn too_large() -> Status {
+    Status::request_too_large(format!("limit is {BODY_MAX}"))
 }
 
 /// Reads a body of at most [`BODY_MAX`] bytes. Of one that says it has more nothing is kept: it is read so far only because

@@ -1,18 +1,20 @@
 //! `create`: a new object, from the body to the store.
 
 use bytes::Bytes;
+use rkube_kinds::lifecycle;
 use rkube_machinery::names::generated;
-use rkube_machinery::{Status, Value};
+use rkube_machinery::{Status, Text, Value};
 use rkube_store::Expect;
 
 use super::admit::Admission;
+use super::engine::{self, Place, Seen, Verdict, Write};
 use super::metadata::Stage;
 use super::{Call, Written, metadata};
 use crate::content::Format;
-use rkube_catalog::Entry;
+use rkube_catalog::{Entry, Inside};
 
 /// How often another name is tried when a generated one is taken.
-const GENERATE_ATTEMPTS: usize = 8;
+const GENERATE_ATTEMPTS_MAX: usize = 8;
 
 /// Which verb makes the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +24,75 @@ pub(super) enum Origin {
     Update,
 }
 
-impl Call<'_> {
+/// A new object on its way to the store.
+struct Creation<'c, 'a> {
+    call: &'c mut Call<'a>,
+    place: Place<'a>,
+    name: Text,
+    template: Value,
+    /// Whether the name is the server's choice, which may have to be made again.
+    is_generated: bool,
+    is_prefixed: bool,
+    origin: Origin,
+    /// How many warnings there were before the first attempt.
+    warnings: usize,
+    /// Keeps the kind of a custom resource from being taken away.
+    _inside: Option<Inside<'a>>,
+}
+
+impl Write for Creation<'_, '_> {
+    type Done = Written;
+
+    fn place(&self) -> &Place<'_> {
+        &self.place
+    }
+
+    fn attempts_max(&self) -> usize {
+        if self.is_generated { GENERATE_ATTEMPTS_MAX } else { 1 }
+    }
+
+    /// What is there is another object: it does not matter which.
+    async fn attempt(&mut self, _current: Option<&Entry>) -> Result<Verdict<Written>, Status> {
+        let server = self.call.server;
+        let mut value = if self.is_generated { self.template.clone() } else { std::mem::take(&mut self.template) };
+        let uid = generated::uuid(&*server.entropy);
+        let name = self.is_generated.then(|| {
+            let name = generated::generate_name(value.get("metadata").str("generateName"), &*server.entropy);
+            Text::from(name)
+        });
+        if let Some(name) = &name {
+            self.name = name.clone();
+            self.place = self.call.place(name);
+        }
+        let version = lifecycle::identify(&self.call.served.kind, &mut value, uid, name, self.call.now());
+        let version = version.map_or(0, |version| number(&version));
+        let Creation { call, place, name, origin, .. } = self;
+        let held = server.allocation.begin_create(call, &mut value).await?;
+        let stored = call.finish_create(place, value, (name, version, *origin)).await;
+        match &stored {
+            Ok(Verdict::Committed(_) | Verdict::Decided(_)) => server.allocation.keep(call, held).await,
+            Ok(Verdict::Overtaken) | Err(_) => server.allocation.abandon(call, held).await,
+        }
+        stored
+    }
+
+    fn again(&mut self) {
+        self.call.warnings.truncate(self.warnings);
+    }
+
+    fn exhausted(&self, current: Option<&Entry>) -> Status {
+        self.call.taken(&self.name, self.is_prefixed, current)
+    }
+}
+
+impl<'a> Call<'a> {
     pub(super) async fn create(&mut self, body: &Bytes) -> Result<Written, Status> {
         let format = Format::of(self.content_type)?;
         self.options.check_write("CreateOptions", None)?;
         let mut value = self.decode(format, body)?;
         self.gave_no_labels = value.get("metadata").map("labels").is_empty();
-        self.served.kind.rules.default(&mut value);
+        lifecycle::begin(&self.served.kind, &mut value);
         let metadata = value.object_mut("metadata");
-        metadata::wipe(metadata);
         metadata::place(metadata, if self.served.kind.is_namespaced() { &self.info.namespace } else { "" })?;
         self.create_value(value, Origin::Create).await
     }
@@ -43,13 +105,22 @@ impl Call<'_> {
     }
 
     /// Stores a new object whose managed fields are right already.
-    pub(super) async fn create_tracked(&mut self, value: Value, origin: Origin) -> Result<Written, Status> {
+    async fn create_tracked(&mut self, value: Value, origin: Origin) -> Result<Written, Status> {
+        let mut creation = self.begin_creation(value, origin).await?;
+        engine::run(&mut creation, Seen::ABSENT).await
+    }
+
+    /// The same by a write that found no object to change: one attempt, which another write may overtake.
+    pub(super) async fn create_missing(&mut self, value: Value) -> Result<Verdict<Written>, Status> {
+        self.begin_creation(value, Origin::Update).await?.attempt(None).await
+    }
+
+    /// A new object that may come and is admitted, up to the attempts to store it.
+    async fn begin_creation<'c>(&'c mut self, value: Value, origin: Origin) -> Result<Creation<'c, 'a>, Status> {
         let mut value = self.served.to_stored(value);
-        let kind = &self.served.kind;
-        let server = self.server;
         let name = metadata::name_of(&value);
         let served = self.served;
-        let _inside = if served.is_custom() {
+        let inside = if served.is_custom() {
             let why = "create not allowed while custom resource definition is terminating";
             let inside = served.stored().gate.enter().await;
             Some(inside.ok_or_else(|| Status::forbidden(&served.group_resource, &name, why))?)
@@ -58,86 +129,51 @@ impl Call<'_> {
         };
         self.admit(Admission::create(&name), &mut value).await?;
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Mutated));
-        let generated = value.get("metadata").str("name").is_empty() && value.get("metadata").has("generateName");
-        let prefixed = !value.get("metadata").str("generateName").is_empty();
-        let mut template = value;
-        for attempt in 1.. {
-            // Only a generated name may have to be made again.
-            let mut value = if generated { template.clone() } else { std::mem::take(&mut template) };
-            let metadata = value.object_mut("metadata");
-            metadata::fill(metadata, &*server.entropy, self.now());
-            if generated {
-                let prefix = metadata.str("generateName").to_owned();
-                metadata.set("name", generated::generate_name(&prefix, &*server.entropy));
-            }
-            let version = metadata.remove("resourceVersion").unwrap_or_default();
-            if kind.strategy.has_generation {
-                metadata.set("generation", 1);
-            }
-            let held = server.allocation.begin_create(self, &mut value).await?;
-            let name = value.get("metadata").str("name").to_owned();
-            let stored = self.finish_create(value, &name, number(&version), origin, attempt == 1).await;
-            match &stored {
-                Ok(Some(_)) => server.allocation.keep(self, held).await,
-                Ok(None) | Err(_) => server.allocation.abandon(self, held).await,
-            }
-            match stored? {
-                Some(entry) => return Ok(Written { entry, created: true }),
-                None if generated && attempt < GENERATE_ATTEMPTS => {}
-                None => {
-                    let other = self.fresh(&self.key(&name)).await?;
-                    return Err(self.taken(&name, prefixed, other.as_ref()));
-                }
-            }
-        }
-        unreachable!("the last attempt returns")
+        let is_generated = value.get("metadata").str("name").is_empty() && value.get("metadata").has("generateName");
+        let is_prefixed = !value.get("metadata").str("generateName").is_empty();
+        let name = metadata::name_of(&value);
+        let place = self.place(&name);
+        let warnings = self.warnings.len();
+        Ok(Creation {
+            call: self,
+            place,
+            name,
+            template: value,
+            is_generated,
+            is_prefixed,
+            origin,
+            warnings,
+            _inside: inside,
+        })
     }
 
-    /// The second half of an attempt: from the named object to the store. `None`: the name is taken.
+    /// An attempt: from the named object to the store.
     async fn finish_create(
         &mut self,
+        place: &Place<'_>,
         mut value: Value,
-        name: &str,
-        version: u64,
-        origin: Origin,
-        is_first: bool,
-    ) -> Result<Option<Entry>, Status> {
-        let kind = &self.served.kind;
-        kind.rules.prepare_create(&mut value);
-        self.stamp(&mut value, None);
-        let mut errors = self.namespace_errors(&value, None);
-        errors.0.extend(kind.validate_create(&value).0);
-        if !errors.is_empty() {
-            return Err(Status::invalid(&kind.group_kind(), name, &errors));
-        }
-        if is_first {
-            self.warnings.extend(kind.rules.warnings(&value, None));
-        }
-        kind.rules.canonicalize(&mut value);
-        if self.kept_empties {
-            self.served.stored_schema().settle(&mut value);
-        }
+        (name, version, origin): (&str, u64, Origin),
+    ) -> Result<Verdict<Written>, Status> {
+        let checked = self.lifecycle(|lifecycle| lifecycle.create(&mut value));
+        let warnings = checked.map_err(|errors| Status::invalid(&self.served.kind.group_kind(), name, &errors))?;
+        self.warnings.extend(warnings);
         self.check_admitted(Admission::create(name), &value).await?;
 
         let mut value = self.storage_form(value).await?;
-        let key = self.key(name);
-        if self.options.dry_run {
-            if self.served.stored().get(&key).is_some() {
-                return Ok(None);
+        if !place.is_dry_run() {
+            if version != 0 && matches!(origin, Origin::Create) {
+                return Err(Status {
+                    code: 500,
+                    message: "resourceVersion should not be set on objects to be created".to_owned(),
+                    ..Status::default()
+                });
             }
-            let object = std::sync::Arc::new(self.kept_form(&value));
-            // What stores nothing leaves the version as it was given.
-            return Ok(Some(Entry { object, revision: version }));
+            value.object_mut("metadata").remove("selfLink");
         }
-        if version != 0 && matches!(origin, Origin::Create) {
-            return Err(Status {
-                code: 500,
-                message: "resourceVersion should not be set on objects to be created".to_owned(),
-                ..Status::default()
-            });
-        }
-        value.object_mut("metadata").remove("selfLink");
-        Ok(self.store(key, value, Expect::Absent).await?.ok())
+        let put = place.put(value, Expect::Absent).await?;
+        // What stores nothing leaves the version as it was given.
+        let revision = |entry: &Entry| if place.is_dry_run() { version } else { entry.revision };
+        Ok(put.map(|entry| Written { entry: Entry { revision: revision(&entry), ..entry }, created: true }))
     }
 
     /// The name is another object's, which may be on its way out.

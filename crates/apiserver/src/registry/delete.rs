@@ -2,21 +2,18 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use rkube_kinds::lifecycle::{self, Fate};
 use rkube_machinery::field::quote;
 use rkube_machinery::schema::Schema;
-use rkube_machinery::value::Distinct;
-use rkube_machinery::{Status, TypeRef, Value, time};
-use rkube_store::{self as store, Expect};
+use rkube_machinery::{Status, TypeRef, Value};
+use rkube_store::Expect;
 
+use super::Call;
 use super::admit::Admission;
+use super::engine::{self, Place, Verdict, Write};
 use super::list::Filter;
-use super::{Call, store_error};
 use crate::content::{Answer, Format, Input, status_answer};
 use rkube_catalog::Entry;
-
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
-const ATTEMPTS_MAX: usize = 64;
 
 /// What a deletion must find.
 #[derive(Clone, Debug, Default)]
@@ -71,14 +68,45 @@ enum Outcome {
     Marked(Entry),
 }
 
-/// What to do about an object that is to be deleted.
-enum Plan {
-    Remove,
-    Mark(Value),
-    /// Written as marked, then removed: those who watch see both.
-    MarkAndRemove(Value),
-    /// It is on its way already.
-    Wait,
+/// The deletion of one object.
+struct Deletion<'c, 'a> {
+    call: &'c mut Call<'a>,
+    place: Place<'a>,
+    name: &'c str,
+    preconditions: &'c Preconditions,
+    gate: Gate<'c>,
+}
+
+impl Write for Deletion<'_, '_> {
+    type Done = Outcome;
+
+    fn place(&self) -> &Place<'_> {
+        &self.place
+    }
+
+    async fn attempt(&mut self, current: Option<&Entry>) -> Result<Verdict<Outcome>, Status> {
+        let Deletion { call, place, name, preconditions, gate } = self;
+        let entry = current.ok_or_else(|| Status::not_found(&call.served.group_resource, name))?;
+        let mut old = entry.object.value(entry.revision);
+        call.check_preconditions(name, preconditions, &old)?;
+        if let Gate::Admission(name) = gate {
+            call.admit_as_is(Admission::delete(name, &old, preconditions), Value::Null).await?;
+        }
+        let expect = Expect::Revision(entry.revision);
+        match call.fate(&mut old) {
+            Fate::Wait => Ok(Verdict::Decided(Outcome::Marked(entry.clone()))),
+            Fate::Remove => call.remove(place, entry).await,
+            Fate::Mark(value) => Ok(place.put(value, expect).await?.map(Outcome::Marked)),
+            Fate::MarkAndRemove(value) => match place.put(value, expect).await? {
+                Verdict::Committed(marked) => call.remove(place, &marked).await,
+                tried => Ok(tried.map(Outcome::Gone)),
+            },
+        }
+    }
+
+    fn exhausted(&self, _current: Option<&Entry>) -> Status {
+        Status::modified(&self.call.served.group_resource, self.name)
+    }
 }
 
 impl Call<'_> {
@@ -167,64 +195,17 @@ impl Call<'_> {
         preconditions: &Preconditions,
         gate: Gate<'_>,
     ) -> Result<Outcome, Status> {
-        let key = self.key(name);
-        let mut current = self.served.stored().get(&key);
-        for attempt in 0..ATTEMPTS_MAX {
-            if attempt > 0 || (current.is_none() && self.server.cache_may_lag) {
-                current = self.fresh(&key).await?;
-            }
-            let Some(entry) = &current else { return Err(Status::not_found(&self.served.group_resource, name)) };
-            let mut old = entry.object.value(entry.revision);
-            self.check_preconditions(name, preconditions, &old)?;
-            if let Gate::Admission(name) = gate {
-                self.admit_as_is(Admission::delete(name, &old, preconditions), Value::Null).await?;
-            }
-            match self.plan(&mut old) {
-                Plan::Wait => return Ok(Outcome::Marked(entry.clone())),
-                Plan::Remove if self.options.dry_run => return Ok(Outcome::Gone(entry.clone())),
-                Plan::Remove => {
-                    if let Some(outcome) = self.remove(&key, entry).await? {
-                        return Ok(outcome);
-                    }
-                }
-                Plan::MarkAndRemove(value) => {
-                    let object = std::sync::Arc::new(self.kept_form(&value));
-                    if self.options.dry_run {
-                        return Ok(Outcome::Gone(Entry { object, revision: entry.revision }));
-                    }
-                    let expect = Expect::Revision(entry.revision);
-                    if let Ok(marked) = self.store_object(key.clone(), object, expect).await?
-                        && let Some(outcome) = self.remove(&key, &marked).await?
-                    {
-                        return Ok(outcome);
-                    }
-                }
-                Plan::Mark(value) => {
-                    if self.options.dry_run {
-                        let object = std::sync::Arc::new(self.kept_form(&value));
-                        return Ok(Outcome::Marked(Entry { object, revision: entry.revision }));
-                    }
-                    let expect = Expect::Revision(entry.revision);
-                    if let Ok(marked) = self.store(key.clone(), value, expect).await? {
-                        return Ok(Outcome::Marked(marked));
-                    }
-                }
-            }
-        }
-        Err(Status::modified(&self.served.group_resource, name))
+        let place = self.place(name);
+        let seen = place.cached();
+        engine::run(&mut Deletion { call: self, place, name, preconditions, gate }, seen).await
     }
 
-    async fn remove(&self, key: &str, entry: &Entry) -> Result<Option<Outcome>, Status> {
-        let write =
-            store::Write { key: key.into(), expect: Expect::Revision(entry.revision), change: store::Change::Delete };
-        match self.server.store.write(write).await {
-            Ok(revision) => {
-                self.server.allocation.release(self, &entry.object.value(entry.revision)).await;
-                Ok(Some(Outcome::Gone(Entry { object: entry.object.clone(), revision })))
-            }
-            Err(store::Error::Conflict { .. }) => Ok(None),
-            Err(error) => Err(store_error(error)),
+    async fn remove(&self, place: &Place<'_>, entry: &Entry) -> Result<Verdict<Outcome>, Status> {
+        let removed = place.remove(entry.revision).await?;
+        if let Verdict::Committed(_) = removed {
+            self.server.allocation.release(self, &entry.object.value(entry.revision)).await;
         }
+        Ok(removed.map(|revision| Outcome::Gone(Entry { object: entry.object.clone(), revision })))
     }
 
     fn check_preconditions(&self, name: &str, wanted: &Preconditions, old: &Value) -> Result<(), Status> {
@@ -255,108 +236,16 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Decides from the object, its kind and the options. Works on the object in place where it is to be marked.
-    fn plan(&self, object: &mut Value) -> Plan {
-        let now = self.now();
-        let asked = self.options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
-        let rules = &self.served.kind.rules;
-        let deleting = object.get("metadata").has("deletionTimestamp");
-        let mut graceful = false;
-        if deleting && rules.grace_period_seconds(object, asked).is_some() {
-            let current = object.get("metadata").int("deletionGracePeriodSeconds");
-            if current > 0 {
-                match asked {
-                    Some(period) if period < current => {
-                        shorten(object, period, current, now);
-                        graceful = true;
-                    }
-                    _ => return Plan::Wait,
-                }
-            }
-        } else if !deleting && let Some(seconds) = rules.grace_period_seconds(object, asked) {
-            mark(object, now, seconds);
-            graceful = true;
-        }
-        self.set_dependents_finalizers(object);
-        let held = !object.get("metadata").list("finalizers").is_empty() || rules.keep_until_finalized(object);
-        if held && !graceful {
-            if !deleting {
-                mark(object, now, 0);
-            }
-            rules.prepare_deletion(object);
-            return Plan::Mark(std::mem::take(object));
-        }
-        if !graceful {
-            return Plan::Remove;
-        }
-        let at_once = !held && object.get("metadata").int("deletionGracePeriodSeconds") == 0;
-        let object = std::mem::take(object);
-        if at_once { Plan::MarkAndRemove(object) } else { Plan::Mark(object) }
-    }
-
-    /// Adds or removes the finalizers by which the garbage collector knows what to do with dependents.
-    fn set_dependents_finalizers(&self, object: &mut Value) {
-        // Events are no part of garbage collection.
-        if self.served.kind.resource == "events" {
-            return;
-        }
-        let given = object.get("metadata").list("finalizers");
-        let has = |name: &str| given.iter().any(|finalizer| finalizer.as_str() == name);
-        let policy = self.options.propagation_policy.as_deref().unwrap_or_default();
-        let (orphan, foreground) = match (self.options.orphan_dependents, policy) {
-            (Some(orphan), _) => (orphan, false),
-            (None, "Orphan") => (true, false),
-            (None, "Foreground") => (false, true),
-            (None, "Background") => (false, false),
-            _ => {
-                let orphan = has(ORPHAN) || (!has(FOREGROUND) && self.served.kind.strategy.orphans_dependents);
-                (orphan, has(FOREGROUND) && !has(ORPHAN))
-            }
+    /// What to do about the object. Works on it in place where it is to be marked.
+    fn fate(&self, object: &mut Value) -> Fate {
+        let deletion = lifecycle::Deletion {
+            kind: &self.served.kind,
+            schema: self.served.stored_schema(),
+            grace_period_seconds: self.options.grace_period_seconds,
+            propagation_policy: self.options.propagation_policy.as_deref(),
+            orphan_dependents: self.options.orphan_dependents,
+            now: self.now(),
         };
-        let mut finalizers: Vec<Value> =
-            given.iter().filter(|finalizer| !matches!(finalizer.as_str(), ORPHAN | FOREGROUND)).cloned().collect();
-        if orphan {
-            finalizers.push(ORPHAN.into());
-        }
-        if foreground {
-            finalizers.push(FOREGROUND.into());
-        }
-        let metadata = object.object_mut("metadata");
-        if finalizers.is_empty() {
-            metadata.remove("finalizers");
-        } else if finalizers.len() != metadata.list("finalizers").len()
-            || !has_all(metadata.list("finalizers"), &finalizers)
-        {
-            metadata.set("finalizers", finalizers);
-        }
-        self.served.stored_schema().complete(object);
+        deletion.decide(object)
     }
-}
-
-fn has_all(given: &[Value], wanted: &[Value]) -> bool {
-    let given = Distinct::of(given);
-    wanted.iter().all(|one| given.has(one))
-}
-
-/// The last second that a date can name. Longer grace periods end there.
-const TIME_MAX: i64 = 253_402_300_799;
-
-/// Sets the time of deletion, and counts it as a new generation.
-fn mark(object: &mut Value, now: i64, seconds: i64) {
-    let metadata = object.object_mut("metadata");
-    metadata.set("deletionTimestamp", time::format_seconds(now.saturating_add(seconds).min(TIME_MAX)));
-    metadata.set("deletionGracePeriodSeconds", seconds);
-    if metadata.int("generation") > 0 {
-        metadata.set("generation", metadata.int("generation").wrapping_add(1));
-    }
-}
-
-/// Brings an earlier deletion forward.
-fn shorten(object: &mut Value, period: i64, current: i64, now: i64) {
-    let metadata = object.object_mut("metadata");
-    let (planned, _) = time::parse(metadata.str("deletionTimestamp")).unwrap_or((now, 0));
-    let moved = planned.saturating_sub(current).saturating_add(period).min(TIME_MAX);
-    let (when, period) = if moved < now { (now, period.min(1)) } else { (moved, period) };
-    metadata.set("deletionTimestamp", time::format_seconds(when));
-    metadata.set("deletionGracePeriodSeconds", period);
 }

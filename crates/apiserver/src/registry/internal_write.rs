@@ -10,12 +10,11 @@ use rkube_kinds::kind::Part;
 use rkube_machinery::{Status, Value};
 
 use super::create::Origin;
-use super::{Call, Preconditions, store_error};
+use super::{Call, Preconditions};
 use crate::content::{Accept, Format, Transform};
 use crate::request::{Options, RequestInfo};
 use crate::server::ApiServer;
-use rkube_catalog::{Entry, Object};
-use rkube_catalog::{Served, Snapshot};
+use rkube_catalog::{Entry, Served, Snapshot};
 
 /// The server as it names itself to others and in managed fields.
 pub const AGENT: &str = "kube-apiserver";
@@ -67,15 +66,8 @@ impl<'a> InternalWriter<'a> {
 
     /// The object: from the cache, or from the store where the cache may not have it yet.
     pub async fn find(&self, name: &str) -> Result<Option<Entry>, Status> {
-        let cache = self.served.stored();
-        let key = cache.key(&self.namespace, name);
-        let found = cache.get(&key);
-        if found.is_some() || !self.server.cache_may_lag {
-            return Ok(found);
-        }
-        let (found, _) = self.server.store.get(&key).await.map_err(store_error)?;
-        let parsed = found.and_then(|item| Some((Object::parse(&item.value, &cache.kind).ok()?, item.mod_revision)));
-        Ok(parsed.map(|(object, revision)| Entry { object: Arc::new(object), revision }))
+        let info = self.info(&Method::GET, name);
+        self.call(&info).place(name).find().await
     }
 
     fn info(&self, method: &Method, name: &str) -> RequestInfo {

@@ -1,23 +1,9 @@
-//! What the server itself writes into metadata: uid, times, generated names, namespaces.
+//! Metadata of what comes in: names, namespaces, owners.
 
 use std::collections::HashSet;
 
-use rkube_machinery::host::Entropy;
-use rkube_machinery::names::generated::uuid;
 use rkube_machinery::value::Distinct;
-use rkube_machinery::{Status, Text, Value, time};
-
-/// Takes away what clients may not set on a new object.
-pub fn wipe(metadata: &mut Value) {
-    for field in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata.remove(field);
-    }
-}
-
-pub fn fill(metadata: &mut Value, entropy: &dyn Entropy, now: i64) {
-    metadata.set("creationTimestamp", time::format_seconds(now));
-    metadata.set("uid", uuid(entropy));
-}
+use rkube_machinery::{Status, Text, Value};
 
 /// The name as text of its own; empty where there is none.
 pub fn name_of(object: &Value) -> Text {

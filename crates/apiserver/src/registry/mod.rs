@@ -8,8 +8,8 @@ mod components;
 mod continue_token;
 mod create;
 mod delete;
+mod engine;
 mod internal_write;
-mod lease;
 mod list;
 mod list_body;
 mod metadata;
@@ -27,25 +27,25 @@ use bytes::Bytes;
 use http::StatusCode;
 use rkube_access::UserRef;
 use rkube_catalog::Snapshot;
-use rkube_kinds::Kind;
 use rkube_kinds::kind::{Part, Requester};
+use rkube_kinds::lifecycle::Lifecycle;
 use rkube_machinery::decode::Decoded;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Status, Value};
-use rkube_store::{self as store, Expect};
 
 use body_type::{Fit, Misfit, Named};
 pub use body_type::{internal_group, internal_package};
 pub use components::Component;
 pub use delete::Preconditions;
+pub use engine::Engine;
+use engine::{Place, store_error};
 pub use internal_write::{AGENT, InternalWriter};
-pub use lease::Leases;
 
 use crate::content::{Accept, Answer, Format, Input, object_answer};
 use crate::request::{FieldValidation, Options, RequestInfo};
 use crate::server::ApiServer;
+use rkube_catalog::Entry;
 use rkube_catalog::Served;
-use rkube_catalog::{Entry, Object};
 
 /// One request on a resource.
 pub struct Call<'a> {
@@ -74,7 +74,7 @@ pub struct Written {
     pub created: bool,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
     /// Does what the request asks for.
     pub async fn run(&mut self, body: Bytes) -> Result<Answer, Status> {
         let kind = &self.served.kind;
@@ -159,23 +159,27 @@ impl Call<'_> {
         self.served.stored().key(if self.served.kind.is_namespaced() { &self.info.namespace } else { "" }, name)
     }
 
-    /// Lets the kind write down who asked, where it keeps that.
-    fn stamp(&self, value: &mut Value, change: Option<(Part, &Value)>) {
-        let user = || review::user_info(self.user);
-        let requester = Requester { user: &user, now: self.now(), gave_no_labels: self.gave_no_labels };
-        self.served.kind.rules.stamp(value, change, &requester);
+    /// Where the object of this name is in the store.
+    fn place(&self, name: &str) -> Place<'a> {
+        Place::new(&self.server.engine, self.served.stored(), self.key(name), self.options.dry_run)
     }
 
-    /// What is wrong with an object because of its namespace; `old` on update.
-    fn namespace_errors(&self, value: &Value, old: Option<&Value>) -> Errors {
-        let mut errors = Errors::new();
+    /// Runs what the life cycle of an object does in this write.
+    fn lifecycle<T>(&self, run: impl FnOnce(&Lifecycle<'_>) -> T) -> T {
+        let user = || review::user_info(self.user);
         let namespace = || {
             let Some(namespaces) = self.server.catalog.resource("", "v1", "namespaces") else { return Value::Null };
             let found = namespaces.get(&namespaces.key("", &self.info.namespace));
             found.map_or(Value::Null, |entry| entry.object.value(entry.revision))
         };
-        self.served.kind.rules.validate_in_namespace(self.part, value, old, &namespace, &mut errors);
-        errors
+        run(&Lifecycle {
+            kind: &self.served.kind,
+            schema: self.served.stored_schema(),
+            part: self.part,
+            requester: Requester { user: &user, now: self.now(), gave_no_labels: self.gave_no_labels },
+            namespace: &namespace,
+            kept_empties: self.kept_empties,
+        })
     }
 
     pub fn now(&self) -> i64 {
@@ -323,65 +327,6 @@ impl Call<'_> {
             self.served.kind.kind
         ))
     }
-
-    /// The object (in the stored version) as storage gives it back. Only what came with empty lists or maps can have
-    /// any that are to be told from none.
-    fn settle(&self, value: &mut Value) {
-        match self.kept_empties {
-            true => self.served.stored_schema().settle(value),
-            false => self.served.stored_schema().complete(value),
-        }
-    }
-
-    /// Writes an object (in the stored version) to the store and returns it as it is kept.
-    pub async fn store(&self, key: String, value: Value, expect: Expect) -> Result<Result<Entry, Conflict>, Status> {
-        let object = Arc::new(self.kept_form(&value));
-        // The tree is still in this core's cache, and another request can use its memory while this one waits.
-        drop(value);
-        self.store_object(key, object, expect).await
-    }
-
-    /// An object (in the stored version) as it is kept.
-    pub fn kept_form(&self, value: &Value) -> Object {
-        Object::new(value, &self.served.stored().kind)
-    }
-
-    pub async fn store_object(
-        &self,
-        key: String,
-        object: Arc<Object>,
-        expect: Expect,
-    ) -> Result<Result<Entry, Conflict>, Status> {
-        if object.size() > VALUE_MAX {
-            return Err(Status::request_too_large("limit is 3145728"));
-        }
-        let lease = match self.served.kind.time_to_live_seconds {
-            Some(seconds) => {
-                Some(self.server.leases.current(&*self.server.store, seconds, self.now()).await.map_err(store_error)?)
-            }
-            None => None,
-        };
-        let change = store::Change::Put { value: object.stored(), lease, note: Some(object.clone()) };
-        match self.server.store.write(store::Write { key: key.into(), expect, change }).await {
-            Ok(revision) => Ok(Ok(Entry { object, revision })),
-            Err(store::Error::Conflict { .. }) => Ok(Err(Conflict)),
-            Err(error) => Err(store_error(error)),
-        }
-    }
-
-    /// The object as the store has it now, past any cache.
-    pub async fn fresh(&self, key: &str) -> Result<Option<Entry>, Status> {
-        self.fresh_of(&self.served.stored().kind, key).await
-    }
-
-    /// The same for an object of another kind, in the form in which it is stored.
-    pub async fn fresh_of(&self, kind: &Kind, key: &str) -> Result<Option<Entry>, Status> {
-        let (found, _) = self.server.store.get(key).await.map_err(store_error)?;
-        let Some(item) = found else { return Ok(None) };
-        let object = Object::parse(&item.value, kind)
-            .map_err(|error| Status::internal(format!("the stored object cannot be read: {error}")))?;
-        Ok(Some(Entry { object: Arc::new(object), revision: item.mod_revision }))
-    }
 }
 
 /// What YAML objects to comes in one text; as warnings each thing is said alone.
@@ -416,22 +361,6 @@ fn summarize(body: &[u8]) -> String {
         _ => head.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
     if body.len() > SHOWN_MAX { format!("{text} ...") } else { text }
-}
-
-/// Objects may not be larger in the store than a request may be.
-const VALUE_MAX: usize = 3 * 1024 * 1024;
-
-/// Another write came first.
-#[derive(Debug)]
-pub struct Conflict;
-
-/// The store's errors as clients see them. Conflicts are handled where they arise.
-pub fn store_error(error: store::Error) -> Status {
-    match error {
-        store::Error::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
-        store::Error::Unavailable(_) => Status::service_unavailable(error.to_string()).with_retry_after(1),
-        other => Status::internal(other.to_string()),
-    }
 }
 
 pub fn cache_error(error: rkube_catalog::Error) -> Status {

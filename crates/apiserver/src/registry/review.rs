@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use rkube_access::User;
 use rkube_access::authorize::{Attributes, Authorizers, ResourceAttributes, Rule};
+use rkube_kinds::lifecycle;
 use rkube_machinery::value::{Map, Text};
 use rkube_machinery::{GroupResource, Status, Value, object, time};
 
@@ -17,9 +18,8 @@ impl Call<'_> {
         let format = Format::of(self.content_type)?;
         let mut value = self.decode(format, body)?;
         let kind = &self.served.kind;
-        kind.rules.default(&mut value);
+        lifecycle::begin(kind, &mut value);
         let metadata = value.object_mut("metadata");
-        metadata::wipe(metadata);
         metadata::place(metadata, if kind.is_namespaced() { &self.info.namespace } else { "" })?;
         self.served.kind.schema.complete(&mut value);
         let context = self.write_context();

@@ -1,22 +1,21 @@
 //! `update` and `patch`: a change of an object that is there, retried when another write came first.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use rkube_kinds::kind::Part;
+use rkube_kinds::lifecycle;
 use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::status::Details;
-use rkube_machinery::{Status, Value, json, managed, patch, yaml};
-use rkube_store::{self as store, Expect};
+use rkube_machinery::{Status, Value, json, patch, yaml};
+use rkube_store::Expect;
 
 use super::admit::Admission;
 use super::change::{Change, Patch};
-use super::create::Origin;
+use super::engine::{self, Place, Verdict, Write};
 use super::metadata::Stage;
-use super::{Call, Written, each_complaint, metadata, store_error};
+use super::{Call, Written, each_complaint, metadata};
 use crate::content::Format;
 use crate::request::FieldValidation;
-use rkube_catalog::{Entry, Object};
+use rkube_catalog::Entry;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -24,8 +23,38 @@ const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 const PATCH_TYPES: [&str; 4] = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH];
 
-/// A change that other writes keep overtaking is given up after so many attempts.
-const ATTEMPTS_MAX: usize = 64;
+/// The change of an object that is there.
+struct Modification<'c, 'a> {
+    call: &'c mut Call<'a>,
+    place: Place<'a>,
+    change: Change,
+    /// How many warnings there were before the first attempt.
+    warnings: usize,
+}
+
+impl Write for Modification<'_, '_> {
+    type Done = Written;
+
+    fn place(&self) -> &Place<'_> {
+        &self.place
+    }
+
+    async fn attempt(&mut self, current: Option<&Entry>) -> Result<Verdict<Written>, Status> {
+        let Modification { call, place, change, .. } = self;
+        match current {
+            Some(entry) => call.attempt(place, change, entry).await,
+            None => call.create_instead(change).await,
+        }
+    }
+
+    fn again(&mut self) {
+        self.call.warnings.truncate(self.warnings);
+    }
+
+    fn exhausted(&self, _current: Option<&Entry>) -> Status {
+        Status::modified(&self.call.served.group_resource, &self.call.info.name)
+    }
+}
 
 impl Call<'_> {
     pub(super) async fn update(&mut self, body: &Bytes) -> Result<Written, Status> {
@@ -83,7 +112,7 @@ impl Call<'_> {
             }
             Err(error) => error,
         };
-        if self.fresh(&self.key(&self.info.name)).await?.is_none() {
+        if self.place(&self.info.name).read().await?.is_none() {
             return Err(Status::not_found(&self.served.group_resource, &self.info.name));
         }
         Err(Status::bad_request(match content_type {
@@ -124,38 +153,18 @@ impl Call<'_> {
 
     /// Reads the object, changes it, checks it and writes it, until no other write comes in between.
     pub(super) async fn modify(&mut self, change: Change) -> Result<Written, Status> {
-        let key = self.key(&self.info.name);
-        let mut current = self.served.stored().get(&key);
-        let mut is_fresh = false;
-        for _ in 0..ATTEMPTS_MAX {
-            let warnings = self.warnings.len();
-            match self.attempt(&key, &change, current.as_ref()).await {
-                Ok(Some(written)) => return Ok(written),
-                Ok(None) => {}
-                // What failed against the cache may succeed against the store.
-                Err(status) if is_fresh || !self.server.cache_may_lag => return Err(status),
-                Err(_) => {}
-            }
-            self.warnings.truncate(warnings);
-            current = self.fresh(&key).await?;
-            is_fresh = true;
-        }
-        Err(Status::modified(&self.served.group_resource, &self.info.name))
+        let place = self.place(&self.info.name);
+        let seen = place.cached();
+        let warnings = self.warnings.len();
+        engine::run(&mut Modification { call: self, place, change, warnings }, seen).await
     }
 
-    /// One attempt; `None`: another write came first.
-    async fn attempt(
-        &mut self,
-        key: &str,
-        change: &Change,
-        current: Option<&Entry>,
-    ) -> Result<Option<Written>, Status> {
-        let Some(entry) = current else { return self.create_instead(change).await.map(Some) };
+    async fn attempt(&mut self, place: &Place<'_>, change: &Change, entry: &Entry) -> Result<Verdict<Written>, Status> {
         let kind = &self.served.kind;
         let server = self.server;
         let old = self.working_form(entry).await?;
         if let Change::Replace(value) = change {
-            self.check_uid(key, value, &old)?;
+            self.check_uid(place.key(), value, &old)?;
         }
         let converted = kind.conversion.as_ref().map(|conversion| conversion.from_stored(old.clone()));
         let before = converted.as_ref().unwrap_or(&old);
@@ -175,10 +184,10 @@ impl Call<'_> {
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Mutated));
         self.check_version(&mut value, entry.revision)?;
         let held = server.allocation.begin_update(self, &mut value, &old).await?;
-        let written = self.finish_attempt(key, value, entry, (&old, change)).await;
+        let written = self.finish_attempt(place, value, entry, (&old, change)).await;
         match &written {
-            Ok(Some(_)) => server.allocation.keep(self, held).await,
-            Ok(None) | Err(_) => server.allocation.abandon(self, held).await,
+            Ok(Verdict::Committed(_) | Verdict::Decided(_)) => server.allocation.keep(self, held).await,
+            Ok(Verdict::Overtaken) | Err(_) => server.allocation.abandon(self, held).await,
         }
         written
     }
@@ -186,49 +195,35 @@ impl Call<'_> {
     /// The second half of an attempt: from the changed object to the store.
     async fn finish_attempt(
         &mut self,
-        key: &str,
+        place: &Place<'_>,
         mut value: Value,
         entry: &Entry,
         (old, change): (&Value, &Change),
-    ) -> Result<Option<Written>, Status> {
+    ) -> Result<Verdict<Written>, Status> {
         let kind = &self.served.kind;
-        self.prepare(&mut value, old);
-        let mut errors = self.namespace_errors(&value, Some(old));
-        errors.0.extend(kind.validate_update(self.part, &value, old).0);
-        if !errors.is_empty() {
-            return Err(Status::invalid(&kind.group_kind(), &self.info.name, &errors));
-        }
-        match self.part {
-            Part::Main => self.warnings.extend(kind.rules.warnings(&value, Some(old))),
-            Part::Status => self.warnings.extend(kind.rules.status_warnings(&value)),
-            Part::Other(_) => {}
-        }
-        kind.rules.canonicalize(&mut value);
-        self.settle(&mut value);
-        managed::keep_times(old, &mut value);
+        let checked = self.lifecycle(|lifecycle| lifecycle.update(&mut value, old));
+        let warnings = checked.map_err(|errors| Status::invalid(&kind.group_kind(), &self.info.name, &errors))?;
+        self.warnings.extend(warnings);
         match change {
             Change::Scale(_) => self.check_scale_admitted(&value, old).await?,
             _ => self.check_admitted(Admission::update(&self.info.name, old), &value).await?,
         }
 
-        if finished(kind, &value, old) {
-            return self.delete_finished(key, value, entry).await;
+        if lifecycle::is_finished(kind, &value, old) {
+            return self.delete_finished(place, value, entry).await;
         }
         let value = self.storage_form(value).await?;
-        let object = Arc::new(self.kept_form(&value));
+        let object = place.kept_form(&value);
+        drop(value);
         if object.stored() == entry.object.stored() {
-            return Ok(Some(Written { entry: entry.clone(), created: false }));
+            return Ok(Verdict::Decided(Written { entry: entry.clone(), created: false }));
         }
-        if self.options.dry_run {
-            let entry = Entry { object, revision: entry.revision };
-            return Ok(Some(Written { entry, created: false }));
-        }
-        let written = self.store_object(key.to_owned(), object, Expect::Revision(entry.revision)).await?;
-        Ok(written.ok().map(|entry| Written { entry, created: false }))
+        let put = place.put_object(object, Expect::Revision(entry.revision)).await?;
+        Ok(put.map(|entry| Written { entry, created: false }))
     }
 
     /// There is no such object: some kinds, and every apply, make it.
-    async fn create_instead(&mut self, change: &Change) -> Result<Written, Status> {
+    async fn create_instead(&mut self, change: &Change) -> Result<Verdict<Written>, Status> {
         let missing = || Status::not_found(&self.served.group_resource, &self.info.name);
         match change {
             Change::Apply(config) if self.part == Part::Main => {
@@ -246,14 +241,16 @@ impl Call<'_> {
                 self.gave_no_labels = config.get("metadata").map("labels").is_empty();
                 let value = self.changed(&Change::Apply(config), &Value::Null).await?;
                 let value = self.placed(value)?;
-                self.create_tracked(value, Origin::Update).await
+                self.create_missing(value).await
             }
             Change::Replace(value) if self.part == Part::Main && self.served.kind.strategy.create_on_update => {
                 parse_version(value.get("metadata").str("resourceVersion"))?;
                 self.check_uid(&self.key(&self.info.name), value, &Value::Null)?;
                 let mut value = value.clone();
                 self.served.kind.rules.default(&mut value);
-                self.create_value(value, Origin::Update).await
+                self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Sent));
+                self.track(&Value::Null, &mut value, None);
+                self.create_missing(value).await
             }
             _ => Err(missing()),
         }
@@ -315,63 +312,19 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Carries over what an update may not change.
-    fn prepare(&self, value: &mut Value, old: &Value) {
-        let rules = &self.served.kind.rules;
-        let before = old.get("metadata");
-        let metadata = value.object_mut("metadata");
-        match before.get("generation") {
-            Value::Null => metadata.remove("generation"),
-            generation => Some(std::mem::replace(metadata.get_mut("generation"), generation.clone())),
-        };
-        rules.prepare_update(self.part, value, old);
-        self.stamp(value, Some((self.part, old)));
-        let metadata = value.object_mut("metadata");
-        if metadata.str("uid").is_empty() {
-            metadata.set("uid", before.str("uid"));
-        }
-        for field in ["creationTimestamp", "deletionTimestamp"] {
-            if before.has(field) {
-                metadata.set(field, before.get(field).clone());
-            }
-        }
-        if before.has("deletionGracePeriodSeconds") {
-            metadata.set_if_absent("deletionGracePeriodSeconds", before.get("deletionGracePeriodSeconds").clone());
-        }
-        let counts = self.served.kind.strategy.has_generation && self.part == Part::Main;
-        if counts && self.differs(value, old) && value.get("metadata").int("generation") == before.int("generation") {
-            value.object_mut("metadata").set("generation", before.int("generation").wrapping_add(1));
-        }
-    }
-
-    /// Whether anything but metadata and status differs. Lists that are there and empty stay for the rules to see.
-    fn differs(&self, value: &mut Value, old: &Value) -> bool {
-        if !self.kept_empties {
-            self.settle(value);
-            return differs(value, old);
-        }
-        let mut settled = value.clone();
-        self.settle(&mut settled);
-        differs(&settled, old)
-    }
-
     /// The last finalizer is gone from an object that is being deleted: so is the object.
-    async fn delete_finished(&self, key: &str, value: Value, entry: &Entry) -> Result<Option<Written>, Status> {
-        let object: Object = self.kept_form(&value);
-        let gone = Entry { object: Arc::new(object), revision: entry.revision };
-        if self.options.dry_run {
-            return Ok(Some(Written { entry: gone, created: false }));
+    async fn delete_finished(
+        &self,
+        place: &Place<'_>,
+        value: Value,
+        entry: &Entry,
+    ) -> Result<Verdict<Written>, Status> {
+        let gone = Entry { object: place.kept_form(&value), revision: entry.revision };
+        let removed = place.remove(entry.revision).await?;
+        if let Verdict::Committed(_) = removed {
+            self.server.allocation.release(self, &entry.object.value(entry.revision)).await;
         }
-        let write =
-            store::Write { key: key.into(), expect: Expect::Revision(entry.revision), change: store::Change::Delete };
-        match self.server.store.write(write).await {
-            Ok(_) => {
-                self.server.allocation.release(self, &entry.object.value(entry.revision)).await;
-                Ok(Some(Written { entry: gone, created: false }))
-            }
-            Err(store::Error::Conflict { .. }) => Ok(None),
-            Err(error) => Err(store_error(error)),
-        }
+        Ok(removed.map(|_| Written { entry: gone, created: false }))
     }
 }
 
@@ -389,14 +342,6 @@ fn check_config(config: Value) -> Result<Value, Status> {
     )))
 }
 
-/// Whether anything but metadata and status differs.
-fn differs(value: &Value, old: &Value) -> bool {
-    fn counted<'a>((key, _): &(&'a rkube_machinery::Text, &'a Value)) -> bool {
-        !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion")
-    }
-    !value.as_map().iter().filter(counted).eq(old.as_map().iter().filter(counted))
-}
-
 /// A resource version that a client sent.
 fn parse_version(given: &str) -> Result<u64, Status> {
     if given.is_empty() {
@@ -408,15 +353,6 @@ fn parse_version(given: &str) -> Result<u64, Status> {
         let message = format!("strconv.ParseUint: parsing {}: {why}", quote(given));
         Status { code: 500, message, ..Status::default() }
     })
-}
-
-/// Whether this update leaves nothing that holds an object that is being deleted.
-fn finished(kind: &rkube_kinds::Kind, value: &Value, old: &Value) -> bool {
-    let before = old.get("metadata");
-    before.has("deletionTimestamp")
-        && before.int("deletionGracePeriodSeconds") == 0
-        && value.get("metadata").list("finalizers").is_empty()
-        && !kind.rules.keep_until_finalized(value)
 }
 
 /// Whether there are numbers that are no integers.

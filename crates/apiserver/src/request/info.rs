@@ -81,6 +81,11 @@ impl RequestInfo {
         }
     }
 
+    /// Whether the request lasts as long as the client wants.
+    pub fn is_long_running(&self) -> bool {
+        self.verb == "watch" || matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward")
+    }
+
     /// Whether the path has an escape that is none.
     pub fn is_malformed(path: &str) -> bool {
         let is_hex = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);

@@ -26,11 +26,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-pub use peers::CONNECTIONS_MAX;
-pub(crate) use peers::note_authenticated;
-
 use crate::content::Body;
+use crate::request::OnAuthenticated;
 use crate::server::ApiServer;
+pub use peers::CONNECTIONS_MAX;
 use peers::{OpenRequest, Peers, Seat};
 use stream::WatchedStream;
 
@@ -179,7 +178,7 @@ async fn answer(
         return refusal.map(|body| CountedBody { body, _open: open });
     }
     if let Some(peer) = open.unknown_peer() {
-        request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(OnAuthenticated::new(move || peer.authenticated()));
     }
     server.handle(request, user.as_ref()).await.map(|body| CountedBody { body, _open: open })
 }

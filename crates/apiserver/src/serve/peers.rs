@@ -10,17 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::request::Parts;
 use parking_lot::Mutex;
-use rkube_access::User;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// No more clients are connected at once, however many the system allows.
 pub const CONNECTIONS_MAX: usize = 10_000;
 
-/// The group of those who proved nothing.
-const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// From the handshake to the first whole head of a request; upstream's time for a head.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(32);
 /// From the end of a request to the whole head of the next; as upstream.
@@ -33,15 +29,6 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 /// How long an evicted connection may take to let its descriptor go before the next client is let in.
 const LEAVE_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// Tells the connection that its client has proved who it is.
-pub(crate) fn note_authenticated(parts: &Parts, user: &User) {
-    if let Some(peer) = parts.extensions.get::<Arc<Peer>>()
-        && !user.is_in(UNAUTHENTICATED)
-    {
-        peer.authenticated();
-    }
-}
 
 /// All clients that are connected.
 pub(super) struct Peers {

@@ -1,9 +1,11 @@
-//! The way of an object through the rules of its kind, without a server: what a create and an update do to it.
+//! The life cycle of an object without a server: what a create and an update do to it.
 
 use rkube_kinds::kind::{Part, Requester};
+use rkube_kinds::lifecycle::{self, Lifecycle};
 use rkube_kinds::{Kind, all};
 use rkube_machinery::field::Errors;
-use rkube_machinery::{Type, Value, decode, object, time};
+use rkube_machinery::schema::Schema;
+use rkube_machinery::{Type, Value, decode, object};
 
 /// When objects are made, in seconds since 1970.
 pub const NOW: i64 = 1_767_225_600;
@@ -22,46 +24,34 @@ pub fn decoded(kind: &Kind, document: Value) -> Result<Value, String> {
 
 /// A new object in its stored form.
 pub fn create(kind: &Kind, mut value: Value) -> Result<Value, Errors> {
-    kind.rules.default(&mut value);
+    lifecycle::begin(kind, &mut value);
     let metadata = value.object_mut("metadata");
-    for field in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata.remove(field);
-    }
     if kind.is_namespaced() {
         metadata.set_if_absent("namespace", "default");
     } else {
         metadata.remove("namespace");
     }
     let mut value = stored(kind, value);
-    let metadata = value.object_mut("metadata");
-    metadata.set("creationTimestamp", time::format_seconds(NOW));
-    metadata.set("uid", "6f6e2f5e-0000-4000-8000-00000000000a");
-    metadata.remove("resourceVersion");
-    if kind.strategy.has_generation {
-        metadata.set("generation", 1);
-    }
-    kind.rules.prepare_create(&mut value);
-    kind.rules.stamp(&mut value, None, &Requester { user: &user, now: NOW, gave_no_labels: false });
-    let errors = kind.validate_create(&value);
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    kind.rules.canonicalize(&mut value);
-    decode::settle(&mut value, stored_schema(kind));
+    lifecycle::identify(kind, &mut value, "6f6e2f5e-0000-4000-8000-00000000000a".to_owned(), None, NOW);
+    in_lifecycle(kind, Part::Main, |lifecycle| lifecycle.create(&mut value))?;
     Ok(value)
 }
 
 /// The change of a stored object into `value`, which is in the stored form as well.
 pub fn update(kind: &Kind, part: Part, mut value: Value, old: &Value) -> Result<Value, Errors> {
-    kind.rules.prepare_update(part, &mut value, old);
-    kind.rules.stamp(&mut value, Some((part, old)), &Requester { user: &user, now: NOW, gave_no_labels: false });
-    let errors = kind.validate_update(part, &value, old);
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    kind.rules.canonicalize(&mut value);
-    decode::settle(&mut value, stored_schema(kind));
+    in_lifecycle(kind, part, |lifecycle| lifecycle.update(&mut value, old))?;
     Ok(value)
+}
+
+fn in_lifecycle<T>(kind: &Kind, part: Part, run: impl FnOnce(&Lifecycle<'_>) -> T) -> T {
+    run(&Lifecycle {
+        kind,
+        schema: &Schema::Table(stored_schema(kind)),
+        part,
+        requester: Requester { user: &user, now: NOW, gave_no_labels: false },
+        namespace: &|| Value::Null,
+        kept_empties: true,
+    })
 }
 
 pub fn stored(kind: &Kind, value: Value) -> Value {

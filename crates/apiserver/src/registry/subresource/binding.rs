@@ -58,7 +58,7 @@ impl Call<'_> {
         let (metadata, name) = (binding.get("metadata"), &self.info.name);
         let key = self.key(name);
         let now = time::format_seconds(self.now());
-        self.edit(&key, |pod| {
+        self.edit(|pod| {
             self.check_bindable(&key, metadata, pod)?;
             let node = binding.get("target").str("name");
             pod.object_mut("spec").set("nodeName", node);

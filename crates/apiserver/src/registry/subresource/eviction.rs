@@ -9,11 +9,13 @@ use rkube_machinery::{GroupResource, Status, Value, managed, object, time};
 use rkube_store::Expect;
 
 use super::super::admit::Admission;
+use super::super::engine::{self, Place, Verdict, Write};
 use super::super::{Call, Preconditions};
 use super::binding::set_condition;
 use crate::content::Answer;
-use rkube_catalog::{Entry, Object};
+use rkube_catalog::{Entry, Served};
 
+/// As upstream: fewer than other writes, since many want the same budget at the same time.
 const ATTEMPTS_MAX: usize = 20;
 const RETRY_AFTER_SECONDS: u32 = 10;
 
@@ -30,7 +32,8 @@ impl Call<'_> {
         refuse_broken_reads(&name, &wanted)?;
         self.options.agree_on_dry_run(wanted.list("dryRun"))?;
         self.check_admitted(write, &eviction).await?;
-        let entry = self.find()?;
+        let found = self.place(&name).find().await?;
+        let entry = found.ok_or_else(|| Status::not_found(&self.served.group_resource, &name))?;
         let pod = entry.object.value(entry.revision);
         let mut preconditions = Preconditions::of(&wanted);
         if !is_ended(&pod) && self.claim_disruption(&pod).await? == Claim::Unready {
@@ -43,7 +46,7 @@ impl Call<'_> {
                 "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
             };
             let marked = self
-                .edit(&self.key(&name), |pod| {
+                .edit(|pod| {
                     preconditions.check(self, &name, pod)?;
                     set_condition(pod, condition.clone(), &now);
                     Ok(())
@@ -87,29 +90,54 @@ impl Call<'_> {
             return Ok(Claim::Unready);
         }
         let key = cache.key(&entry.object.namespace, &entry.object.name);
-        let mut current = entry.clone();
-        for _ in 0..ATTEMPTS_MAX {
-            let before = current.object.value(current.revision);
-            let mut budget = before.clone();
-            take_disruption(&mut budget, pod, &time::format_seconds(self.now()))?;
-            if self.options.dry_run {
-                return Ok(Claim::Taken);
-            }
-            budgets.stored_schema().complete(&mut budget);
-            self.admit_internal(&budgets, "status", &before, &mut budget).await?;
-            self.own_disruption(&before, &mut budget, budgets.stored_schema());
-            let object = std::sync::Arc::new(Object::new(&budget, &cache.kind));
-            if self.store_object(key.clone(), object, Expect::Revision(current.revision)).await?.is_ok() {
-                return Ok(Claim::Taken);
-            }
-            // The store knows better than a cache that may lag behind it.
-            let fresh = self.fresh_of(&cache.kind, &key).await?;
-            current = fresh.ok_or_else(|| Status::not_found(&pdb_resource(), &entry.object.name))?;
+        let place = Place::new(&self.server.engine, cache, key, self.options.dry_run);
+        let seen = place.cached();
+        let name = &entry.object.name;
+        engine::run(&mut Disruption { call: self, place, budgets: &budgets, name, pod }, seen).await?;
+        Ok(Claim::Taken)
+    }
+}
+
+/// The write of a budget from which one disruption is taken.
+struct Disruption<'c, 'a> {
+    call: &'c Call<'a>,
+    place: Place<'c>,
+    budgets: &'c Served,
+    /// The budget's.
+    name: &'c str,
+    pod: &'c Value,
+}
+
+impl Write for Disruption<'_, '_> {
+    type Done = ();
+
+    fn place(&self) -> &Place<'_> {
+        &self.place
+    }
+
+    fn attempts_max(&self) -> usize {
+        ATTEMPTS_MAX
+    }
+
+    async fn attempt(&mut self, current: Option<&Entry>) -> Result<Verdict<()>, Status> {
+        let Disruption { call, place, budgets, name, pod } = self;
+        let entry = current.ok_or_else(|| Status::not_found(&pdb_resource(), name))?;
+        let before = entry.object.value(entry.revision);
+        let mut budget = before.clone();
+        take_disruption(&mut budget, pod, &time::format_seconds(call.now()))?;
+        if place.is_dry_run() {
+            return Ok(Verdict::Decided(()));
         }
-        Err(Status::timeout(
-            format!("couldn't update PodDisruptionBudget \"{}\" due to conflicts", entry.object.name),
-            10,
-        ))
+        budgets.stored_schema().complete(&mut budget);
+        call.admit_internal(budgets, "status", &before, &mut budget).await?;
+        call.own_disruption(&before, &mut budget, budgets.stored_schema());
+        let put = place.put(budget, Expect::Revision(entry.revision)).await?;
+        Ok(put.map(drop))
+    }
+
+    fn exhausted(&self, _current: Option<&Entry>) -> Status {
+        let message = format!("couldn't update PodDisruptionBudget \"{}\" due to conflicts", self.name);
+        Status::timeout(message, 10)
     }
 }
 

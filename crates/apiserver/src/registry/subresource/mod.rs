@@ -13,12 +13,11 @@ use rkube_machinery::schema::Schema;
 use rkube_machinery::{Status, TypeRef, Value, decode};
 use rkube_store::Expect;
 
+use super::engine::{self, Place, Verdict, Write};
 use super::{Call, metadata};
 use crate::content::{Answer, Format, Input, status_answer};
 use crate::request::FieldValidation;
 use rkube_catalog::Entry;
-
-const ATTEMPTS_MAX: usize = 64;
 
 impl Call<'_> {
     /// A POST to a subresource.
@@ -85,33 +84,41 @@ impl Call<'_> {
     }
 
     /// Changes the stored object in place, past its kind's rules, until no other write comes in between.
-    async fn edit(
-        &self,
-        key: &str,
-        change: impl Fn(&mut Value) -> Result<(), Status> + Send + Sync,
-    ) -> Result<Entry, Status> {
-        let mut current = self.served.stored().get(key);
-        for attempt in 0..ATTEMPTS_MAX {
-            if attempt > 0 || (current.is_none() && self.server.cache_may_lag) {
-                current = self.fresh(key).await?;
-            }
-            let Some(entry) = &current else {
-                return Err(Status::not_found(&self.served.group_resource, &self.info.name));
-            };
-            let mut value = entry.object.value(entry.revision);
-            change(&mut value)?;
-            if self.options.dry_run {
-                return Ok(entry.clone());
-            }
-            if let Ok(entry) = self.store(key.to_owned(), value, Expect::Revision(entry.revision)).await? {
-                return Ok(entry);
-            }
-        }
-        Err(Status::modified(&self.served.group_resource, &self.info.name))
+    async fn edit(&self, change: impl Fn(&mut Value) -> Result<(), Status> + Send + Sync) -> Result<Entry, Status> {
+        let place = self.place(&self.info.name);
+        let seen = place.cached();
+        engine::run(&mut Edit { call: self, place, change }, seen).await
     }
 
     /// The bare success that some subresources answer with.
     fn done(&self) -> Answer {
         status_answer(&Status { code: StatusCode::CREATED.as_u16(), ..Status::success() }, self.accept)
+    }
+}
+
+/// A change in place.
+struct Edit<'c, 'a, F> {
+    call: &'c Call<'a>,
+    place: Place<'a>,
+    change: F,
+}
+
+impl<F: Fn(&mut Value) -> Result<(), Status> + Send + Sync> Write for Edit<'_, '_, F> {
+    type Done = Entry;
+
+    fn place(&self) -> &Place<'_> {
+        &self.place
+    }
+
+    async fn attempt(&mut self, current: Option<&Entry>) -> Result<Verdict<Entry>, Status> {
+        let Call { served, info, .. } = self.call;
+        let entry = current.ok_or_else(|| Status::not_found(&served.group_resource, &info.name))?;
+        let mut value = entry.object.value(entry.revision);
+        (self.change)(&mut value)?;
+        self.place.put(value, Expect::Revision(entry.revision)).await
+    }
+
+    fn exhausted(&self, _current: Option<&Entry>) -> Status {
+        Status::modified(&self.call.served.group_resource, &self.call.info.name)
     }
 }

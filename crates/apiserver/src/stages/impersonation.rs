@@ -4,7 +4,7 @@ use http::HeaderMap;
 use rkube_machinery::Status;
 
 /// Refuses requests that ask for it.
-pub fn refuse(headers: &HeaderMap) -> Result<(), Status> {
+pub fn run(headers: &HeaderMap) -> Result<(), Status> {
     let asks = |name: &str| {
         let what = name.strip_prefix("impersonate-");
         what.is_some_and(|what| matches!(what, "user" | "group" | "uid") || what.starts_with("extra-"))

@@ -1,0 +1,148 @@
+//! Where an object is in the store, and the only ways to read it past the cache, to put it and to remove it there. Dry
+//! runs, leases, the largest size and conflicts are known here and nowhere else.
+
+use std::sync::Arc;
+
+use rkube_catalog::{Entry, Object, Resource};
+use rkube_machinery::host::Clock;
+use rkube_machinery::{Status, Value};
+use rkube_store::{self as store, Expect, Revision, Store};
+
+use super::lease::Leases;
+use super::{Seen, Verdict};
+
+/// Objects may not be larger in the store than a request may be.
+const VALUE_MAX: usize = 3 * 1024 * 1024;
+
+/// What objects are written with.
+pub struct Engine {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    /// Whether others write to the store, too: then the cache may lag behind it.
+    cache_may_lag: bool,
+    leases: Leases,
+}
+
+impl Engine {
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, cache_may_lag: bool) -> Engine {
+        Engine { store, clock, cache_may_lag, leases: Leases::default() }
+    }
+}
+
+/// One object's place among those of its kind, whether it is there or not.
+pub struct Place<'a> {
+    engine: &'a Engine,
+    resource: &'a Resource,
+    key: Arc<str>,
+    /// Whether writes are only tried.
+    dry_run: bool,
+}
+
+impl<'a> Place<'a> {
+    pub fn new(engine: &'a Engine, resource: &'a Resource, key: String, dry_run: bool) -> Place<'a> {
+        Place { engine, resource, key: key.into(), dry_run }
+    }
+
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    /// What a first attempt starts from.
+    pub fn cached(&self) -> Seen {
+        Seen { entry: self.resource.get(&self.key), is_current: !self.engine.cache_may_lag }
+    }
+
+    /// The object: from the cache, or from the store where the cache may not have it yet.
+    pub async fn find(&self) -> Result<Option<Entry>, Status> {
+        match self.resource.get(&self.key) {
+            None if self.engine.cache_may_lag => self.read().await,
+            found => Ok(found),
+        }
+    }
+
+    /// The object as the store has it now, past any cache.
+    pub async fn read(&self) -> Result<Option<Entry>, Status> {
+        let (found, _) = self.engine.store.get(&self.key).await.map_err(store_error)?;
+        let Some(item) = found else { return Ok(None) };
+        let object = Object::parse(&item.value, &self.resource.kind)
+            .map_err(|error| Status::internal(format!("the stored object cannot be read: {error}")))?;
+        Ok(Some(Entry { object: Arc::new(object), revision: item.mod_revision }))
+    }
+
+    /// An object (in the stored version) as it is kept.
+    pub fn kept_form(&self, value: &Value) -> Arc<Object> {
+        Arc::new(Object::new(value, &self.resource.kind))
+    }
+
+    /// Puts an object (in the stored version) there.
+    pub async fn put(&self, value: Value, expect: Expect) -> Result<Verdict<Entry>, Status> {
+        let object = self.kept_form(&value);
+        // The tree is still in this core's cache, and another request can use its memory while this one waits.
+        drop(value);
+        self.put_object(object, expect).await
+    }
+
+    /// Puts an object there. A dry run leaves it at the revision of the one that it would replace.
+    pub async fn put_object(&self, object: Arc<Object>, expect: Expect) -> Result<Verdict<Entry>, Status> {
+        if self.dry_run {
+            return self.try_put(object, expect).await;
+        }
+        if object.size() > VALUE_MAX {
+            return Err(Status::request_too_large("limit is 3145728"));
+        }
+        let lease = match self.resource.kind.time_to_live_seconds {
+            Some(seconds) => {
+                let Engine { store, clock, leases, .. } = self.engine;
+                Some(leases.current(&**store, seconds, clock.now_seconds()).await.map_err(store_error)?)
+            }
+            None => None,
+        };
+        let change = store::Change::Put { value: object.stored(), lease, note: Some(object.clone()) };
+        let written = self.commit(expect, change).await?;
+        Ok(written.map(|revision| Entry { object, revision }))
+    }
+
+    async fn try_put(&self, object: Arc<Object>, expect: Expect) -> Result<Verdict<Entry>, Status> {
+        let revision = match expect {
+            Expect::Revision(revision) => revision,
+            Expect::Anything => 0,
+            Expect::Absent => {
+                let other = if self.engine.cache_may_lag { self.read().await? } else { self.resource.get(&self.key) };
+                if other.is_some() {
+                    return Ok(Verdict::Overtaken);
+                }
+                0
+            }
+        };
+        Ok(Verdict::Decided(Entry { object, revision }))
+    }
+
+    /// Removes the object if it still has this revision. Gives that of the removal.
+    pub async fn remove(&self, revision: Revision) -> Result<Verdict<Revision>, Status> {
+        if self.dry_run {
+            return Ok(Verdict::Decided(revision));
+        }
+        self.commit(Expect::Revision(revision), store::Change::Delete).await
+    }
+
+    async fn commit(&self, expect: Expect, change: store::Change) -> Result<Verdict<Revision>, Status> {
+        match self.engine.store.write(store::Write { key: self.key.clone(), expect, change }).await {
+            Ok(revision) => Ok(Verdict::Committed(revision)),
+            Err(store::Error::Conflict { .. }) => Ok(Verdict::Overtaken),
+            Err(error) => Err(store_error(error)),
+        }
+    }
+}
+
+/// The store's errors as clients see them. Conflicts are handled where they arise.
+pub fn store_error(error: store::Error) -> Status {
+    match error {
+        store::Error::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
+        store::Error::Unavailable(_) => Status::service_unavailable(error.to_string()).with_retry_after(1),
+        other => Status::internal(other.to_string()),
+    }
+}

@@ -1,0 +1,191 @@
+//! The loop, with writes that do as they are told; and a write that is overtaken between admission and the store.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use bytes::Bytes;
+use http::{Request, header};
+use http_body_util::{BodyExt as _, Full};
+use rkube_access::{MASTERS, User};
+use rkube_admission::{Attributes, Operation, Plugin, Step};
+use rkube_catalog::{Entry, Resource};
+use rkube_machinery::{Status, Value, json, object};
+use rkube_store::{Expect, Memory};
+
+use super::{Engine, Place, Seen, Verdict, Write, run};
+use crate::server::ApiServer;
+use crate::test_server::{server, server_with};
+
+const ATTEMPTS_MAX: usize = 3;
+
+/// Ends each attempt as it was told, and notes what it was shown.
+struct Script<'a> {
+    place: Place<'a>,
+    verdicts: VecDeque<Result<Verdict<&'static str>, &'static str>>,
+    seen: Vec<String>,
+    retries: usize,
+}
+
+impl Write for Script<'_> {
+    type Done = &'static str;
+
+    fn place(&self) -> &Place<'_> {
+        &self.place
+    }
+
+    fn attempts_max(&self) -> usize {
+        ATTEMPTS_MAX
+    }
+
+    async fn attempt(&mut self, current: Option<&Entry>) -> Result<Verdict<&'static str>, Status> {
+        self.seen.push(shown(current));
+        self.verdicts.pop_front().unwrap_or(Ok(Verdict::Overtaken)).map_err(Status::bad_request)
+    }
+
+    fn again(&mut self) {
+        self.retries += 1;
+    }
+
+    fn exhausted(&self, current: Option<&Entry>) -> Status {
+        Status::internal(shown(current))
+    }
+}
+
+fn shown(entry: Option<&Entry>) -> String {
+    entry.map_or("absent".to_owned(), |entry| entry.object.value(entry.revision).get("data").str("from").to_owned())
+}
+
+fn config_map(from: &str) -> Value {
+    let metadata = object! { "name": "a", "namespace": "default" };
+    object! { "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": object! { "from": from } }
+}
+
+async fn put(engine: &Engine, resource: &Resource, from: &str) {
+    let place = Place::new(engine, resource, resource.key("default", "a"), false);
+    let put = place.put(config_map(from), Expect::Absent).await.unwrap();
+    assert!(matches!(put, Verdict::Committed(_)));
+}
+
+/// The verdicts, what each attempt is to be shown, and how the write ends.
+type Row =
+    (Vec<Result<Verdict<&'static str>, &'static str>>, &'static [&'static str], Result<&'static str, &'static str>);
+
+/// Runs each row on a cache that has one object and a store that has another.
+async fn check(cache_may_lag: bool, rows: Vec<Row>) {
+    let server = server().await;
+    let resource = server.catalog.resource("", "v1", "configmaps").unwrap();
+    put(&server.engine, &resource, "cache").await;
+    let engine = Engine::new(Arc::new(Memory::new()), server.clock.clone(), cache_may_lag);
+    put(&engine, &resource, "store").await;
+    for (verdicts, seen, end) in rows {
+        let place = Place::new(&engine, &resource, resource.key("default", "a"), false);
+        let start = place.cached();
+        let mut script = Script { place, verdicts: verdicts.into(), seen: Vec::new(), retries: 0 };
+        let ended = run(&mut script, start).await.map_err(|status| status.message);
+        assert_eq!(
+            ended.as_ref().map_err(|message| message.trim_start_matches("Internal error occurred: ")),
+            end.as_ref().map_err(|end| *end)
+        );
+        assert_eq!(script.seen, seen);
+        assert_eq!(script.retries, seen.len() - 1);
+    }
+}
+
+#[tokio::test]
+async fn what_is_overtaken_is_tried_again_on_what_the_store_has() {
+    use Verdict::{Committed, Decided, Overtaken};
+    let rows: Vec<Row> = vec![
+        (vec![Ok(Committed("a"))], &["cache"], Ok("a")),
+        (vec![Ok(Decided("a"))], &["cache"], Ok("a")),
+        (vec![Err("a")], &["cache"], Err("a")),
+        (vec![Ok(Overtaken), Ok(Committed("a"))], &["cache", "store"], Ok("a")),
+        (vec![Ok(Overtaken), Err("a")], &["cache", "store"], Err("a")),
+        (vec![], &["cache", "store", "store"], Err("store")),
+    ];
+    check(false, rows).await;
+}
+
+#[tokio::test]
+async fn a_cache_that_may_lag_decides_nothing() {
+    use Verdict::{Committed, Decided};
+    let rows: Vec<Row> = vec![
+        // The store took it: nothing was out of date.
+        (vec![Ok(Committed("a"))], &["cache"], Ok("a")),
+        (vec![Ok(Decided("a")), Ok(Decided("b"))], &["cache", "store"], Ok("b")),
+        (vec![Err("a"), Ok(Committed("b"))], &["cache", "store"], Ok("b")),
+        (vec![Err("a"), Err("b")], &["cache", "store"], Err("b")),
+    ];
+    check(true, rows).await;
+}
+
+#[tokio::test]
+async fn a_dry_run_writes_nothing_and_knows_what_the_store_has() {
+    let server = server().await;
+    let resource = server.catalog.resource("", "v1", "configmaps").unwrap();
+    let engine = Engine::new(Arc::new(Memory::new()), server.clock.clone(), true);
+    let place = Place::new(&engine, &resource, resource.key("default", "a"), true);
+    let tried = place.put(config_map("dry"), Expect::Absent).await.unwrap();
+    assert!(matches!(tried, Verdict::Decided(Entry { revision: 0, .. })));
+    assert!(place.read().await.unwrap().is_none());
+    // The cache does not know of it.
+    put(&engine, &resource, "store").await;
+    assert!(matches!(place.put(config_map("dry"), Expect::Absent).await.unwrap(), Verdict::Overtaken));
+    assert_eq!(place.remove(7).await.unwrap(), Verdict::Decided(7));
+    assert_eq!(shown(place.find().await.unwrap().as_ref()), "store");
+    assert!(matches!(place.cached(), Seen { entry: None, is_current: false }));
+}
+
+/// Makes the object that a request is about to make, when that is admitted already.
+#[derive(Default)]
+struct Rival {
+    server: Arc<OnceLock<Weak<ApiServer>>>,
+    came: AtomicBool,
+}
+
+impl Plugin for Rival {
+    fn handles(&self, attributes: &Attributes<'_>) -> bool {
+        attributes.operation == Operation::Create && attributes.served.kind.resource == "configmaps"
+    }
+
+    fn validate<'a>(&'a self, attributes: &'a mut Attributes<'_>, _object: &'a Value) -> Step<'a> {
+        if attributes.name != "raced" || self.came.swap(true, Ordering::Relaxed) {
+            return Step::Now(Ok(()));
+        }
+        Step::Later(Box::pin(async {
+            let server = self.server.get().and_then(Weak::upgrade).unwrap();
+            let (code, _) = apply(&server, "rival").await;
+            assert_eq!(code, 201);
+            Ok(())
+        }))
+    }
+}
+
+#[tokio::test]
+async fn an_apply_whose_object_another_makes_first_changes_that() {
+    let rival = Rival::default();
+    let place = rival.server.clone();
+    let server = server_with(Box::new(rival)).await;
+    place.set(Arc::downgrade(&server)).unwrap();
+    let (code, body) = apply(&server, "late").await;
+    assert_eq!(code, 200);
+    assert_eq!(body.get("data"), &object! { "late": "1", "rival": "1" });
+}
+
+/// Applies a ConfigMap with the manager's own key; the code and the object.
+async fn apply(server: &ApiServer, manager: &str) -> (u16, Value) {
+    let body = format!(
+        r#"{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "raced"}}, "data": {{"{manager}": "1"}}}}"#
+    );
+    let request = Request::builder()
+        .method("PATCH")
+        .uri(format!("/api/v1/namespaces/default/configmaps/raced?fieldManager={manager}"))
+        .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
+        .body(Full::new(Bytes::from(body)))
+        .unwrap();
+    let user = Arc::new(User { name: "admin".into(), groups: vec![MASTERS.into()], ..User::default() });
+    let answer = server.handle(request, Some(&user)).await;
+    let code = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (code, json::parse(&body).unwrap())
+}

@@ -1,0 +1,112 @@
+//! Everything that is not an API object: health, metrics, version, documents, discovery.
+
+use http::{HeaderValue, Method, StatusCode, header};
+use rkube_catalog::Snapshot;
+use rkube_machinery::{Status, TypeRef, Value};
+
+use super::incoming::Incoming;
+use super::missing;
+use crate::content::{Accept, Answer, Offer, Subject, accept, discovery_accept, raw_answer, value_answer};
+use crate::request::Options;
+use crate::server::ApiServer;
+use crate::{discovery, health, version};
+
+pub async fn run(server: &ApiServer, incoming: &Incoming<'_>, options: &Options) -> Result<Answer, Status> {
+    let Incoming { parts, catalog, info, pretty, .. } = *incoming;
+    if !info.resource.is_empty() {
+        // Below a resource, but deeper than anything that is served.
+        return missing::no_such_resource(catalog, info);
+    }
+    if !matches!(parts.method, Method::GET | Method::HEAD) || info.path.starts_with("//") {
+        return Ok(missing::no_page());
+    }
+    if let Some(answer) = health::answer(server, &info.path, &options.others).await {
+        return Ok(answer);
+    }
+    let turns = &server.limits.heavy_turns;
+    if let Some(answer) = server.openapi.answer(catalog, &info.path, &parts.headers, turns).await? {
+        return Ok(answer);
+    }
+    let header = incoming.header(header::ACCEPT);
+    let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
+    let value = match segments.as_slice() {
+        ["metrics"] => return Ok(health::text(StatusCode::OK, server.metrics.render(server))),
+        ["version"] => {
+            accept(header, Subject::Version, Offer::PLAIN)?;
+            return Ok(raw_answer(StatusCode::OK, &version::version()));
+        }
+        ["api" | "apis"] => return discovery_root(incoming, segments[0] == "api"),
+        ["api", version] => discovery::resource_list(catalog, "", version).ok_or_else(Status::no_such_page)?,
+        ["apis", group] => match discovery::group_page(catalog, group) {
+            Some(page) => page,
+            None => return Ok(missing::no_page()),
+        },
+        ["apis", group, version] => match discovery::resource_list(catalog, group, version) {
+            Some(list) => list,
+            None if catalog.has_group(group) => return Err(Status::no_such_page()),
+            None => return Ok(missing::no_page()),
+        },
+        [""] => return Ok(raw_answer(StatusCode::OK, &root_paths(catalog))),
+        ["api", ..] => return Err(Status::no_such_page()),
+        _ => return Ok(missing::no_page()),
+    };
+    let subject = if let ["apis", _] = segments.as_slice() { Subject::Index } else { Subject::Page };
+    let accepted = accept(header, subject, Offer::PLAIN)?;
+    Ok(discovery_answer(accepted, pretty, &value))
+}
+
+fn discovery_root(incoming: &Incoming<'_>, core: bool) -> Result<Answer, Status> {
+    let Incoming { catalog, pretty, .. } = *incoming;
+    let header = incoming.header(header::ACCEPT);
+    let wanted = discovery_accept(header);
+    let value = match (wanted, core) {
+        (Some(version), _) => discovery::aggregated(catalog, core, version),
+        (None, true) => discovery::api_versions(incoming.header(header::HOST)),
+        (None, false) => discovery::group_list(catalog),
+    };
+    let accepted = match wanted {
+        Some(_) => Accept::PLAIN,
+        None => accept(header, if core { Subject::Page } else { Subject::Index }, Offer::PLAIN)?,
+    };
+    let mut answer = discovery_answer(accepted, pretty, &value);
+    if let Some(version) = wanted {
+        let content_type = match version {
+            "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+        };
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
+    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    Ok(answer)
+}
+
+fn discovery_answer(accepted: Accept, pretty: bool, value: &Value) -> Answer {
+    let schema = TypeRef::find(&format!("io.k8s.apimachinery.pkg.apis.meta.v1.{}", value.str("kind")));
+    let accepted = Accept { pretty: accepted.pretty || pretty, ..accepted };
+    value_answer(StatusCode::OK, accepted, value, schema.map(TypeRef::get))
+}
+
+/// `/`: which paths there are.
+fn root_paths(catalog: &Snapshot) -> Value {
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for served in catalog.all().iter().filter(|served| !served.kind.group.is_empty()) {
+        paths.push(format!("/apis/{}", served.kind.group));
+        paths.push(format!("/apis/{}/{}", served.kind.group, served.kind.version));
+    }
+    paths.sort();
+    paths.dedup();
+    rkube_machinery::object! { "paths": Value::Array(paths.into_iter().map(Value::from).collect()) }
+}

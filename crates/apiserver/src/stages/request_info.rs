@@ -1,0 +1,23 @@
+//! The first stage: the path and the query taken apart.
+
+use http::StatusCode;
+use http::request::Parts;
+
+use super::incoming::Incoming;
+use super::refusal::Refusal;
+use crate::health;
+use crate::request::{Options, RequestInfo};
+
+pub fn read(parts: &Parts) -> (RequestInfo, Options) {
+    let options = Options::parse(parts.uri.query().unwrap_or_default());
+    let info = RequestInfo::new(&parts.method, parts.uri.path(), options.watch);
+    (info, options)
+}
+
+/// Refuses paths that nothing can be read from.
+pub fn check(incoming: &Incoming<'_>) -> Result<(), Refusal> {
+    match RequestInfo::is_malformed(incoming.parts.uri.path()) {
+        true => Err(Refusal::plain(health::text(StatusCode::BAD_REQUEST, "400 Bad Request".to_owned()))),
+        false => Ok(()),
+    }
+}
