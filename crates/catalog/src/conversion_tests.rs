@@ -439,6 +439,23 @@ async fn a_version_that_is_no_more_cannot_be_read() {
 }
 
 #[tokio::test]
+async fn what_is_past_is_no_reason_to_fail() {
+    let house = House::new("v2").await;
+    house.put("v3", "a", "x").await;
+    house.put("v2", "b", "x").await;
+    house.write("a", StoreChange::Delete).await;
+    assert_eq!(house.list("v1").await.unwrap().0, ["b=x"], "what could not be converted is gone");
+    // The same where all of it is in the past that is followed.
+    let house = House::new("v2").await;
+    house.put("v3", "a", "x").await;
+    house.write("a", StoreChange::Delete).await;
+    house.put("v3", "a", "x").await;
+    house.write("a", StoreChange::Delete).await;
+    house.put("v2", "b", "x").await;
+    assert_eq!(house.list("v1").await.unwrap().0, ["b=x"]);
+}
+
+#[tokio::test]
 async fn watches_of_the_stored_version_never_see_another() {
     let house = House::new("v2").await;
     let start = house.put("v2", "a", "x").await;

@@ -114,6 +114,8 @@ struct Feed {
     last_read: Mutex<Instant>,
     /// The version's.
     has_failed: Arc<AtomicBool>,
+    /// How far the source was when the feed began.
+    start: Head,
 }
 
 #[derive(Default)]
@@ -149,6 +151,7 @@ impl Feed {
             retry: Notify::new(),
             last_read: Mutex::new(Instant::now()),
             has_failed: derived.has_failed.clone(),
+            start: derived.source.head().0,
         }
     }
 
@@ -185,8 +188,11 @@ impl Feed {
         let _end = End(self.clone());
         let past = if self.has_failed.swap(false, Ordering::AcqRel) { 0 } else { PAST_MAX };
         let (items, mut subscription) = self.source.follow(past);
-        if let Err(status) = self.fill(items, subscription.revision()).await {
-            self.fail(status);
+        if let Err(status) = self.fill(&items, subscription.revision()).await {
+            match self.is_past(&items) {
+                true => self.has_failed.store(true, Ordering::Release),
+                false => self.fail(status),
+            }
             return;
         }
         self.progress.send_modify(|progress| progress.done = Some(subscription.head()));
@@ -202,7 +208,7 @@ impl Feed {
         });
     }
 
-    async fn fill(&self, items: Items, revision: Revision) -> Result<(), Status> {
+    async fn fill(&self, items: &Items, revision: Revision) -> Result<(), Status> {
         let stored: Vec<Arc<Object>> = items.values().map(|entry| entry.object.clone()).collect();
         let converted = self.versions.objects(&stored, &self.target.kind).await?;
         let filled = items.iter().zip(converted).map(|((key, entry), object)| kept(key, entry.revision, Some(object)));
@@ -270,6 +276,11 @@ impl Feed {
         let converted = loop {
             match self.versions.objects(&stored, &self.target.kind).await {
                 Ok(converted) => break converted,
+                // It stumbles over the past: the next feed begins with what is there.
+                Err(_) if !self.is_present() && self.is_superseded(taken) => {
+                    self.has_failed.store(true, Ordering::Release);
+                    return Err(Stop);
+                }
                 Err(status) => {
                     failures += 1;
                     let retry = self.retry.notified();
@@ -293,6 +304,16 @@ impl Feed {
             (deleted, kept(&event.key, event.revision, object))
         };
         Ok(taken.events.iter().map(change).collect())
+    }
+
+    /// Whether the target has had everything once that there was when the feed began.
+    fn is_present(&self) -> bool {
+        self.progress.borrow().done.is_some_and(|done| done >= self.start)
+    }
+
+    /// Whether some of these objects are not there any more as they are.
+    fn is_past(&self, items: &Items) -> bool {
+        items.iter().any(|(key, entry)| self.source.get(key).is_none_or(|now| now.revision != entry.revision))
     }
 
     /// Whether some of what was written is not the last word: what cannot be converted may be gone.
