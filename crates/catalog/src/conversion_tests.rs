@@ -8,7 +8,7 @@ use rkube_kinds::Kind;
 use rkube_kinds::custom::Definition;
 use rkube_machinery::managed::{Reset, WriteContext};
 use rkube_machinery::{Status, Value, json};
-use rkube_store::{Change as StoreChange, Expect, Revision, Store, Write};
+use rkube_store::{Change, Expect, Revision, Store, Write};
 use tokio::sync::watch;
 
 use crate::tests::NoTime;
@@ -125,11 +125,11 @@ impl House {
             r#"{{"apiVersion":"example.com/{version}","kind":"App",
                 "metadata":{{"name":"{name}","namespace":"default","uid":"u"}},"{field}":"{value}"}}"#
         );
-        let change = StoreChange::Put { value: value.into(), lease: None, note: None };
+        let change = Change::Put { value: value.into(), lease: None, note: None };
         self.write(name, change).await
     }
 
-    async fn write(&self, name: &str, change: StoreChange) -> Revision {
+    async fn write(&self, name: &str, change: Change) -> Revision {
         let key = format!("/registry/example.com/apps/default/{name}");
         self.store.write(Write { key: key.into(), expect: Expect::Anything, change }).await.unwrap()
     }
@@ -156,7 +156,7 @@ fn shown(object: &Object, version: &str) -> String {
 
 async fn next(watch: &mut Subscription) -> Option<Vec<(&'static str, Arc<Object>, Revision)>> {
     let taken = tokio::time::timeout(LONG, watch.next(ALL)).await.unwrap().unwrap()?;
-    Some(taken.events.iter().map(|event| (event.change.name(), event.object.clone(), event.revision)).collect())
+    Some(taken.events.iter().map(|event| (event.event_type.name(), event.object.clone(), event.revision)).collect())
 }
 
 #[tokio::test]
@@ -219,7 +219,7 @@ async fn a_version_is_converted_when_it_is_read_and_follows() {
     let mut watch = house.served("v1").readable().await.unwrap().subscribe("default", revision).unwrap();
     let changed = house.put("v2", "a-000", "y").await;
     let added = house.put("v2", "b", "z").await;
-    let deleted = house.write("a-001", StoreChange::Delete).await;
+    let deleted = house.write("a-001", Change::Delete).await;
     let mut events = Vec::new();
     while events.len() < 3 {
         events.extend(next(&mut watch).await.unwrap());
@@ -237,7 +237,7 @@ async fn a_version_is_converted_when_it_is_read_and_follows() {
     let other = Write {
         key: "/registry/other/x".into(),
         expect: Expect::Anything,
-        change: StoreChange::Put { value: "{}".into(), lease: None, note: None },
+        change: Change::Put { value: "{}".into(), lease: None, note: None },
     };
     let later = house.store.write(other).await.unwrap();
     assert_eq!(house.list("v1").await.unwrap().1, later);
@@ -432,7 +432,7 @@ async fn a_version_that_is_no_more_cannot_be_read() {
         let status = house.list(version).await.unwrap_err();
         assert_eq!(status.message, "request to convert CR from an invalid group/version: example.com/v3");
     }
-    house.write("a", StoreChange::Delete).await;
+    house.write("a", Change::Delete).await;
     house.put("v2", "b", "y").await;
     assert_eq!(house.list("v1").await.unwrap().0, ["b=y"]);
     assert_eq!(house.list("v2").await.unwrap().0, ["b=y"]);
@@ -486,7 +486,7 @@ async fn watches_end_when_the_kind_is_replaced() {
         }
         house.define("v2").await;
         while next(&mut watch).await.is_some() {}
-        house.write("a", StoreChange::Delete).await;
+        house.write("a", Change::Delete).await;
     }
     house.fake.set(Mood::Well);
     house.put("v2", "a", "z").await;

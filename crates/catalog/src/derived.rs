@@ -20,7 +20,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::object::Object;
-use crate::resource::{Change, Entry, Head, Items, Resource, Subscription};
+use crate::resource::{Entry, EventType, Head, Items, Resource, Subscription};
 use crate::ring::{Limit, Taken};
 use crate::versions::{CONVERTED_BYTES_MAX, CONVERTED_OBJECTS_MAX, Versions};
 
@@ -269,8 +269,8 @@ impl Feed {
 
     /// Changes in the target's version; tries again until they can be converted.
     async fn take(self: &Arc<Self>, taken: &Taken, derived: &Weak<Derived>) -> Result<Vec<(bool, KeyValue)>, Stop> {
-        let is_deletion = |change: Change| matches!(change, Change::Deleted);
-        let written = taken.events.iter().filter(|event| !is_deletion(event.change));
+        let is_deletion = |event_type: EventType| matches!(event_type, EventType::Deleted);
+        let written = taken.events.iter().filter(|event| !is_deletion(event.event_type));
         let stored: Vec<Arc<Object>> = written.map(|event| event.object.clone()).collect();
         let mut failures = 0;
         let converted = loop {
@@ -299,7 +299,7 @@ impl Feed {
         };
         let mut converted = converted.into_iter();
         let change = |event: &Arc<crate::CachedEvent>| {
-            let deleted = is_deletion(event.change);
+            let deleted = is_deletion(event.event_type);
             let object = if deleted { None } else { converted.next() };
             (deleted, kept(&event.key, event.revision, object))
         };
@@ -320,7 +320,7 @@ impl Feed {
     fn is_superseded(&self, taken: &Taken) -> bool {
         let is_current = |event: &Arc<crate::CachedEvent>| match self.source.get(&event.key) {
             Some(entry) => entry.revision == event.revision,
-            None => matches!(event.change, Change::Deleted),
+            None => matches!(event.event_type, EventType::Deleted),
         };
         !taken.events.iter().all(is_current)
     }

@@ -31,7 +31,7 @@ pub use conversions::Conversions;
 pub use derived::IDLE_MAX;
 pub use gate::{Gate, Inside};
 pub use object::Object;
-pub use resource::{CachedEvent, Change, Entry, Gone, Items, Resource, Subscription};
+pub use resource::{CachedEvent, Entry, EventType, Gone, Items, Resource, Subscription};
 pub use ring::{Limit, Taken};
 pub use served::Served;
 pub use versions::{Converted, Converter};

@@ -32,26 +32,26 @@ pub struct Entry {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum EventType {
     Added,
     Modified,
     Deleted,
 }
 
-impl Change {
+impl EventType {
     /// As watch events name it.
     pub fn name(self) -> &'static str {
         match self {
-            Change::Added => "ADDED",
-            Change::Modified => "MODIFIED",
-            Change::Deleted => "DELETED",
+            EventType::Added => "ADDED",
+            EventType::Modified => "MODIFIED",
+            EventType::Deleted => "DELETED",
         }
     }
 }
 
 /// A change, shared by all who watch.
 pub struct CachedEvent {
-    pub change: Change,
+    pub event_type: EventType,
     pub key: Arc<str>,
     pub object: Arc<Object>,
     pub previous: Option<Entry>,
@@ -272,16 +272,16 @@ impl Resource {
 
     fn event(&self, state: &mut State, deleted: bool, item: &KeyValue) -> Option<CachedEvent> {
         let revision = item.mod_revision;
-        let (change, object, previous) = if deleted {
+        let (event_type, object, previous) = if deleted {
             let previous = state.items.remove(&item.key)?;
-            (Change::Deleted, previous.object.clone(), Some(previous))
+            (EventType::Deleted, previous.object.clone(), Some(previous))
         } else {
             let entry = self.entry(item)?;
             let object = entry.object.clone();
             let previous = state.items.insert(item.key.clone(), entry);
-            (if previous.is_some() { Change::Modified } else { Change::Added }, object, previous)
+            (if previous.is_some() { EventType::Modified } else { EventType::Added }, object, previous)
         };
-        Some(CachedEvent { change, key: item.key.clone(), object, previous, revision, protobuf: OnceLock::new() })
+        Some(CachedEvent { event_type, key: item.key.clone(), object, previous, revision, protobuf: OnceLock::new() })
     }
 
     /// The object in a stored value: the one that the writer passed along, or parsed.

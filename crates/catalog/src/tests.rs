@@ -6,7 +6,7 @@ use std::time::Duration;
 use rkube_kinds::Kind;
 use rkube_kinds::custom::Definition;
 use rkube_machinery::host::Clock;
-use rkube_store::{Batch, Change as StoreChange, Event, EventKind, Expect, KeyValue, Revision, Sink, Store, Write};
+use rkube_store::{Batch, Change, Event, EventKind, Expect, KeyValue, Revision, Sink, Store, Write};
 
 use crate::cache::{CacheSink, Shared, prefix_of};
 use crate::ring::RING_EVENTS_MAX;
@@ -171,7 +171,7 @@ async fn a_closed_cache_lets_the_store_go() {
 
 async fn put(store: &Arc<dyn Store>, key: &str, name: &str) -> Revision {
     let value = format!(r#"{{"metadata":{{"name":"{name}","namespace":"default","uid":"u"}}}}"#);
-    let change = StoreChange::Put { value: value.into(), lease: None, note: None };
+    let change = Change::Put { value: value.into(), lease: None, note: None };
     store.write(Write { key: key.into(), expect: Expect::Anything, change }).await.unwrap()
 }
 

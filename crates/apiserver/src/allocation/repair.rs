@@ -147,12 +147,12 @@ impl Repair {
     /// A record was written or is gone: the service that it named may have lost its address.
     async fn changed(&mut self, server: &ApiServer, event: &rkube_catalog::CachedEvent) {
         let entry = Entry { object: event.object.clone(), revision: event.revision };
-        if event.change != rkube_catalog::Change::Deleted {
+        if event.event_type != rkube_catalog::EventType::Deleted {
             let current = find(server, GROUP, "ipaddresses", "", &entry.object.name);
             if current.is_some_and(|current| current.revision == entry.revision) {
                 self.record(server, &entry).await;
             }
-            if event.change == rkube_catalog::Change::Added {
+            if event.event_type == rkube_catalog::EventType::Added {
                 return;
             }
         }

@@ -22,14 +22,14 @@ use rkube_catalog::{Conversions, Served};
 const CONVERSIONS_MAX: usize = 16;
 
 /// What a request wants done to an object.
-pub enum Change {
+pub enum Intent {
     Replace(Value),
     Json(Patch),
     Merge(Patch),
     Strategic(Patch),
     Apply(Value),
     /// The same, done to the object's scale.
-    Scale(Box<Change>),
+    Scale(Box<Intent>),
 }
 
 /// A patch, and what strict reading objects to in it.
@@ -39,14 +39,14 @@ pub struct Patch {
 }
 
 /// Who writes, when, and in which version; owned, so that views of it can be made.
-pub struct WriteContext {
+pub struct Authorship {
     manager: String,
     served: Arc<Served>,
     subresource: Text,
     time: String,
 }
 
-impl WriteContext {
+impl Authorship {
     pub fn view(&self) -> managed::WriteContext<'_> {
         managed::WriteContext {
             manager: &self.manager,
@@ -59,8 +59,8 @@ impl WriteContext {
 }
 
 impl Call<'_> {
-    pub(super) fn write_context(&self) -> WriteContext {
-        WriteContext {
+    pub(super) fn authorship(&self) -> Authorship {
+        Authorship {
             manager: self.manager(),
             served: self.served.clone(),
             subresource: self.info.subresource.clone(),
@@ -86,7 +86,7 @@ impl Call<'_> {
     }
 
     /// The new object: decoded, defaulted, canonical, its managed fields tracked. `old` is in the served version.
-    pub(super) async fn changed(&mut self, change: &Change, old: &Value) -> Result<Value, Status> {
+    pub(super) async fn changed(&mut self, change: &Intent, old: &Value) -> Result<Value, Status> {
         if !self.served.is_custom() {
             return self.changed_once(change, old, None);
         }
@@ -98,7 +98,7 @@ impl Call<'_> {
                 Ok(false) => return changed,
                 Ok(true) => self.warnings.truncate(warnings),
                 // Who owns what is no reason to refuse a write, unless it asks for that.
-                Err(status) if matches!(change, Change::Apply(_)) => return Err(status),
+                Err(status) if matches!(change, Intent::Apply(_)) => return Err(status),
                 Err(_) => break,
             }
         }
@@ -109,16 +109,16 @@ impl Call<'_> {
     /// versions counts as being of this one.
     fn changed_once(
         &mut self,
-        change: &Change,
+        change: &Intent,
         old: &Value,
         conversions: Option<&Conversions>,
     ) -> Result<Value, Status> {
-        if let Change::Apply(config) = change {
-            return self.applied(config, old, &self.write_context(), conversions);
+        if let Intent::Apply(config) = change {
+            return self.applied(config, old, &self.authorship(), conversions);
         }
         let mut value = match change {
-            Change::Replace(value) => value.clone(),
-            Change::Json(Patch { document: operations, strict }) => {
+            Intent::Replace(value) => value.clone(),
+            Intent::Json(Patch { document: operations, strict }) => {
                 let decoding = self.decoding();
                 let patched = || {
                     let mut document = old.clone();
@@ -130,7 +130,7 @@ impl Call<'_> {
                 let strict = [json_patch::unknown_fields(operations), strict.clone()].concat();
                 self.decode_patched(document, strict, || shown(patched()))?
             }
-            Change::Merge(Patch { document: patch, strict }) => {
+            Intent::Merge(Patch { document: patch, strict }) => {
                 let decoding = self.decoding();
                 let patched = || {
                     let mut document = old.clone();
@@ -140,7 +140,7 @@ impl Call<'_> {
                 let document = patched().map_err(refused)?;
                 self.decode_patched(document, strict.clone(), || shown(patched()))?
             }
-            Change::Strategic(Patch { document: patch, strict }) => {
+            Intent::Strategic(Patch { document: patch, strict }) => {
                 let document = strategic::apply(patch, old, self.table()?).map_err(refused)?;
                 if let Some(message) = self.served.kind.rules.unreadable(&document) {
                     return Err(Status { code: 500, message, ..Status::default() });
@@ -148,8 +148,8 @@ impl Call<'_> {
                 let converted = self.served.kind.schema.convert(document);
                 self.take_patched(converted, strict.clone(), || printed(patch))?
             }
-            Change::Apply(_) => unreachable!("handled above"),
-            Change::Scale(_) => return Err(Status::internal("a scale is changed by itself")),
+            Intent::Apply(_) => unreachable!("handled above"),
+            Intent::Scale(_) => return Err(Status::internal("a scale is changed by itself")),
         };
         let reset = resets_owners(&value);
         self.served.kind.rules.default(&mut value);
@@ -162,7 +162,7 @@ impl Call<'_> {
 
     /// Records who owns what after this write. Empty lists and maps are nobody's, but stay for the rules to see.
     pub(super) fn track(&self, old: &Value, value: &mut Value, conversions: Option<&Conversions>) {
-        let context = self.write_context();
+        let context = self.authorship();
         let convert = |object: &Value, version: &str| self.in_version(object, version, conversions);
         let schema = &self.served.kind.schema;
         if !self.kept_empties {
@@ -213,7 +213,7 @@ impl Call<'_> {
         &mut self,
         config: &Value,
         old: &Value,
-        context: &WriteContext,
+        context: &Authorship,
         conversions: Option<&Conversions>,
     ) -> Result<Value, Status> {
         let reset = self.reset_fields();

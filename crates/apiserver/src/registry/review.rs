@@ -22,7 +22,7 @@ impl Call<'_> {
         let metadata = value.object_mut("metadata");
         metadata::place(metadata, if kind.is_namespaced() { &self.info.namespace } else { "" })?;
         self.served.kind.schema.complete(&mut value);
-        let context = self.write_context();
+        let context = self.authorship();
         let schema = &self.served.kind.schema;
         schema.track_update(&Value::Null, &mut value, &context.view(), self.reset_fields(), None);
         let name = metadata::name_of(&value);

@@ -9,7 +9,7 @@ use rkube_machinery::{Status, Value, json, patch, yaml};
 use rkube_store::Expect;
 
 use super::admit::Admission;
-use super::change::{Change, Patch};
+use super::change::{Intent, Patch};
 use super::engine::{self, Place, Verdict, Write};
 use super::metadata::Stage;
 use super::{Call, Written, each_complaint, metadata};
@@ -27,7 +27,7 @@ const PATCH_TYPES: [&str; 4] = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_
 struct Modification<'c, 'a> {
     call: &'c mut Call<'a>,
     place: Place<'a>,
-    change: Change,
+    change: Intent,
     /// How many warnings there were before the first attempt.
     warnings: usize,
 }
@@ -65,7 +65,7 @@ impl Call<'_> {
         metadata::place(metadata, if self.served.kind.is_namespaced() { &self.info.namespace } else { "" })?;
         self.check_name(&value)?;
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Sent));
-        self.modify(Change::Replace(value)).await
+        self.modify(Intent::Replace(value)).await
     }
 
     pub(super) async fn patch(&mut self, body: &Bytes) -> Result<Written, Status> {
@@ -74,7 +74,7 @@ impl Call<'_> {
     }
 
     /// What the body of a patch wants done, by its content type.
-    pub(super) async fn patch_of(&mut self, body: &Bytes) -> Result<Change, Status> {
+    pub(super) async fn patch_of(&mut self, body: &Bytes) -> Result<Intent, Status> {
         let content_type = self.content_type.split(';').next().unwrap_or_default().trim().to_owned();
         if self.served.is_custom() && (content_type == STRATEGIC_PATCH || !PATCH_TYPES.contains(&content_type.as_str()))
         {
@@ -88,10 +88,10 @@ impl Call<'_> {
         }
         self.options.check_write("PatchOptions", Some(content_type == APPLY_PATCH))?;
         Ok(match content_type.as_str() {
-            APPLY_PATCH => Change::Apply(self.decode_apply(body)?),
-            STRATEGIC_PATCH => Change::Strategic(self.decode_patch(body, &content_type).await?),
-            JSON_PATCH => Change::Json(self.decode_patch(body, &content_type).await?),
-            _ => Change::Merge(self.decode_patch(body, &content_type).await?),
+            APPLY_PATCH => Intent::Apply(self.decode_apply(body)?),
+            STRATEGIC_PATCH => Intent::Strategic(self.decode_patch(body, &content_type).await?),
+            JSON_PATCH => Intent::Json(self.decode_patch(body, &content_type).await?),
+            _ => Intent::Merge(self.decode_patch(body, &content_type).await?),
         })
     }
 
@@ -152,25 +152,25 @@ impl Call<'_> {
     }
 
     /// Reads the object, changes it, checks it and writes it, until no other write comes in between.
-    pub(super) async fn modify(&mut self, change: Change) -> Result<Written, Status> {
+    pub(super) async fn modify(&mut self, change: Intent) -> Result<Written, Status> {
         let place = self.place(&self.info.name);
         let seen = place.cached();
         let warnings = self.warnings.len();
         engine::run(&mut Modification { call: self, place, change, warnings }, seen).await
     }
 
-    async fn attempt(&mut self, place: &Place<'_>, change: &Change, entry: &Entry) -> Result<Verdict<Written>, Status> {
+    async fn attempt(&mut self, place: &Place<'_>, change: &Intent, entry: &Entry) -> Result<Verdict<Written>, Status> {
         let kind = &self.served.kind;
         let server = self.server;
         let old = self.working_form(entry).await?;
-        if let Change::Replace(value) = change {
+        if let Intent::Replace(value) = change {
             self.check_uid(place.key(), value, &old)?;
         }
         let converted = kind.conversion.as_ref().map(|conversion| conversion.from_stored(old.clone()));
         let before = converted.as_ref().unwrap_or(&old);
         let mut value = match change {
             // Admission sees the scale, not the object that has it.
-            Change::Scale(change) => {
+            Intent::Scale(change) => {
                 let scaled = self.scaled(change, before).await?;
                 self.served.to_stored(self.placed(scaled)?)
             }
@@ -198,14 +198,14 @@ impl Call<'_> {
         place: &Place<'_>,
         mut value: Value,
         entry: &Entry,
-        (old, change): (&Value, &Change),
+        (old, change): (&Value, &Intent),
     ) -> Result<Verdict<Written>, Status> {
         let kind = &self.served.kind;
         let checked = self.lifecycle(|lifecycle| lifecycle.update(&mut value, old));
         let warnings = checked.map_err(|errors| Status::invalid(&kind.group_kind(), &self.info.name, &errors))?;
         self.warnings.extend(warnings);
         match change {
-            Change::Scale(_) => self.check_scale_admitted(&value, old).await?,
+            Intent::Scale(_) => self.check_scale_admitted(&value, old).await?,
             _ => self.check_admitted(Admission::update(&self.info.name, old), &value).await?,
         }
 
@@ -223,10 +223,10 @@ impl Call<'_> {
     }
 
     /// There is no such object: some kinds, and every apply, make it.
-    async fn create_instead(&mut self, change: &Change) -> Result<Verdict<Written>, Status> {
+    async fn create_instead(&mut self, change: &Intent) -> Result<Verdict<Written>, Status> {
         let missing = || Status::not_found(&self.served.group_resource, &self.info.name);
         match change {
-            Change::Apply(config) if self.part == Part::Main => {
+            Intent::Apply(config) if self.part == Part::Main => {
                 let config = config.clone();
                 if !config.get("metadata").str("uid").is_empty() {
                     return Err(Status::conflict(
@@ -239,11 +239,11 @@ impl Call<'_> {
                     ));
                 }
                 self.gave_no_labels = config.get("metadata").map("labels").is_empty();
-                let value = self.changed(&Change::Apply(config), &Value::Null).await?;
+                let value = self.changed(&Intent::Apply(config), &Value::Null).await?;
                 let value = self.placed(value)?;
                 self.create_missing(value).await
             }
-            Change::Replace(value) if self.part == Part::Main && self.served.kind.strategy.create_on_update => {
+            Intent::Replace(value) if self.part == Part::Main && self.served.kind.strategy.create_on_update => {
                 parse_version(value.get("metadata").str("resourceVersion"))?;
                 self.check_uid(&self.key(&self.info.name), value, &Value::Null)?;
                 let mut value = value.clone();

@@ -20,7 +20,7 @@ use super::selected::Selected;
 use super::{Call, cache_error};
 use crate::content::{Accept, Answer, Body, Format, Transform, body_answer, partial_metadata, table_for};
 use rkube_catalog::Served;
-use rkube_catalog::{CachedEvent, Change, Entry, Gone, Limit, Object, Subscription, Taken};
+use rkube_catalog::{CachedEvent, Entry, EventType, Gone, Limit, Object, Subscription, Taken};
 
 /// A write is ended early when it has grown to this size.
 const BATCH_BYTES: usize = 256 * 1024;
@@ -202,7 +202,7 @@ impl Watch {
             return self.subscription.resource().written(namespace, taken.from, taken.to, || {
                 let mut out = Vec::with_capacity(size);
                 for event in events.iter().filter(|event| namespace.is_empty() || event.object.namespace == namespace) {
-                    write_json(event.change.name(), &event.object, event.revision, &mut out);
+                    write_json(event.event_type.name(), &event.object, event.revision, &mut out);
                 }
                 out.into()
             });
@@ -248,7 +248,7 @@ impl Watch {
     /// Writes a change as this watch's selectors see it.
     fn write_event(&mut self, event: &Arc<CachedEvent>, out: &mut Vec<u8>) {
         let matched_before = event.previous.as_ref().is_some_and(|entry| self.filter.matches(&entry.object));
-        let matches = event.change != Change::Deleted && self.filter.matches(&event.object);
+        let matches = event.event_type != EventType::Deleted && self.filter.matches(&event.object);
         let (name, object) = match (matched_before, matches) {
             (false, true) => ("ADDED", &event.object),
             (true, true) => ("MODIFIED", &event.object),

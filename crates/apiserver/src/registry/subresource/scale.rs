@@ -17,7 +17,7 @@ use rkube_machinery::{GroupResource, Status, Type, TypeRef, Value, decode, json,
 
 use super::super::admit::Admission;
 use super::super::body_type::Fit;
-use super::super::change::{Change, nothing_of, patched_type, sorted_along};
+use super::super::change::{Intent, nothing_of, patched_type, sorted_along};
 use super::super::{Call, metadata};
 use crate::content::{Answer, Transform, one_row, unlisted_answer, value_answer};
 use crate::request::FieldValidation;
@@ -44,18 +44,18 @@ impl Call<'_> {
                 self.options.check_write("UpdateOptions", None)?;
                 let scale = self.decode_other(body, TYPE, API_VERSION, KIND)?;
                 self.check_name(&scale)?;
-                Change::Replace(scale)
+                Intent::Replace(scale)
             }
             "patch" => self.patch_of(body).await?,
             _ => return Err(Status::method_not_allowed()),
         };
         self.part = Part::Main;
-        let written = self.modify(Change::Scale(Box::new(change))).await?;
+        let written = self.modify(Intent::Scale(Box::new(change))).await?;
         self.scale_answer(&written.entry, &paths).await
     }
 
     /// The object with the change done to its scale.
-    pub(in crate::registry) async fn scaled(&mut self, change: &Change, old: &Value) -> Result<Value, Status> {
+    pub(in crate::registry) async fn scaled(&mut self, change: &Intent, old: &Value) -> Result<Value, Status> {
         let (paths, schema) = self.scale_form()?;
         let replicas = Replicas { api_version: &self.served.api_version, path: &paths.spec_replicas };
         let unowned = |error: managed::EntryError| Status::internal(error.to_string());
@@ -97,7 +97,7 @@ impl Call<'_> {
     }
 
     /// The scale after the change, its owners tracked.
-    fn changed_scale(&mut self, change: &Change, current: &Value, schema: &'static Type) -> Result<Value, Status> {
+    fn changed_scale(&mut self, change: &Intent, current: &Value, schema: &'static Type) -> Result<Value, Status> {
         let (manager, time) = (self.manager(), time::format_seconds(self.now()));
         let context = managed::WriteContext {
             manager: &manager,
@@ -109,36 +109,36 @@ impl Call<'_> {
         let view = TableView::Object(schema);
         let mut document = current.clone();
         let applied = match change {
-            Change::Replace(scale) => {
+            Intent::Replace(scale) => {
                 document = scale.clone();
                 Ok(())
             }
-            Change::Apply(config) => {
+            Intent::Apply(config) => {
                 let force = self.options.force.unwrap_or(false);
                 document = managed::apply(current, config, view, &context, force, Reset::Nothing, None)?;
                 return self.take_scale(decode::decode(document, schema), schema, String::new);
             }
-            Change::Json(operations) => json_patch::apply(&operations.document, &mut document),
-            Change::Merge(patch) => merge_patch::apply(&patch.document, &mut document),
-            Change::Strategic(patch) => {
+            Intent::Json(operations) => json_patch::apply(&operations.document, &mut document),
+            Intent::Merge(patch) => merge_patch::apply(&patch.document, &mut document),
+            Intent::Strategic(patch) => {
                 strategic::apply(&patch.document, current, schema).map(|value| document = value)
             }
-            Change::Scale(_) => return Err(Status::internal("a scale has no scale")),
+            Intent::Scale(_) => return Err(Status::internal("a scale has no scale")),
         };
         applied.map_err(|error| Status::from(&error))?;
         let patched = document.clone();
         let shown = || match change {
-            Change::Merge(patch) => json::to_string(&sorted_along(patched.clone(), &patch.document)),
-            Change::Strategic(patch) => printed(&patch.document),
+            Intent::Merge(patch) => json::to_string(&sorted_along(patched.clone(), &patch.document)),
+            Intent::Strategic(patch) => printed(&patch.document),
             _ => json::to_string(&patched),
         };
-        if matches!(change, Change::Merge(_) | Change::Json(_)) && has_old_form(&patched) {
+        if matches!(change, Intent::Merge(_) | Intent::Json(_)) && has_old_form(&patched) {
             let why = "json: cannot unmarshal string into Go struct field ScaleStatus.status.selector of type map[string]string";
             return Err(unreadable(shown(), why));
         }
         let decoded = match change {
-            Change::Strategic(_) => decode::convert(document, schema),
-            Change::Merge(_) | Change::Json(_)
+            Intent::Strategic(_) => decode::convert(document, schema),
+            Intent::Merge(_) | Intent::Json(_)
                 if patched_type(&document, &SCALE, API_VERSION, &shown)? == Fit::Internal =>
             {
                 Ok(nothing_of(&document))
@@ -172,9 +172,9 @@ impl Call<'_> {
     }
 
     /// The scale must be of this object and of a version that can be read.
-    fn check_scale(&self, change: &Change, wanted: &Value, old: &Value) -> Result<(), Status> {
+    fn check_scale(&self, change: &Intent, wanted: &Value, old: &Value) -> Result<(), Status> {
         let name = &self.info.name;
-        if let Change::Replace(_) = change {
+        if let Intent::Replace(_) = change {
             self.check_uid(&self.key(name), wanted, old)?;
         }
         let (asked, found) = (wanted.get("metadata").str("uid"), old.get("metadata").str("uid"));

@@ -14,7 +14,7 @@ const STATUS: Path<'static> = Path::new("status");
 const COUNTS: [&str; 5] = ["active", "succeeded", "failed", "ready", "terminating"];
 
 pub(super) fn validate(job: &Value, old: &Value, errors: &mut Errors) {
-    let change = Change {
+    let change = StatusChange {
         spec: job.get("spec"),
         status: job.get("status"),
         old: old.get("status"),
@@ -88,7 +88,7 @@ impl Ends {
 }
 
 /// A write of a status: the new one and the old.
-struct Change<'a> {
+struct StatusChange<'a> {
     spec: &'a Value,
     status: &'a Value,
     old: &'a Value,
@@ -96,7 +96,7 @@ struct Change<'a> {
     before: Ends,
 }
 
-impl Change<'_> {
+impl StatusChange<'_> {
     fn differs(&self, field: &str) -> bool {
         self.status.get(field) != self.old.get(field)
     }

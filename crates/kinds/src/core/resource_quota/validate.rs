@@ -91,12 +91,12 @@ fn validate_amounts(path: Path<'_>, list: &Value, errors: &mut Errors) {
 
 fn validate_scopes(spec: &Value, errors: &mut Errors) {
     let path = SPEC.child("scopes");
-    let mut misfits = Misfits::new(spec);
+    let mut unrelated = UnrelatedResources::new(spec);
     for scope in texts(spec, "scopes") {
         if !SCOPES.contains(&scope) {
             errors.invalid(path, spec.get("scopes"), "unsupported scope");
         }
-        for _ in 0..misfits.of(scope) {
+        for _ in 0..unrelated.of(scope) {
             if errors.is_full() {
                 break;
             }
@@ -115,13 +115,13 @@ fn validate_selector(spec: &Value, errors: &mut Errors) {
     let path = path.child("matchExpressions");
     let selector = spec.get("scopeSelector");
     let requirements = selector.list("matchExpressions");
-    let mut misfits = Misfits::new(spec);
+    let mut unrelated = UnrelatedResources::new(spec);
     for requirement in requirements {
         let scope = requirement.str("scopeName");
         if !SCOPES.contains(&scope) {
             errors.invalid(path.child("scopeName"), scope, "unsupported scope");
         }
-        for _ in 0..misfits.of(scope) {
+        for _ in 0..unrelated.of(scope) {
             if errors.is_full() {
                 break;
             }
@@ -162,14 +162,14 @@ fn validate_requirement(path: Path<'_>, requirement: &Value, errors: &mut Errors
 }
 
 /// How many resources of the quota have nothing to do with a scope, counted once.
-struct Misfits<'a> {
+struct UnrelatedResources<'a> {
     spec: &'a Value,
     counts: BTreeMap<&'static str, usize>,
 }
 
-impl<'a> Misfits<'a> {
+impl<'a> UnrelatedResources<'a> {
     fn new(spec: &'a Value) -> Self {
-        Misfits { spec, counts: BTreeMap::new() }
+        UnrelatedResources { spec, counts: BTreeMap::new() }
     }
 
     fn of(&mut self, scope: &str) -> usize {
