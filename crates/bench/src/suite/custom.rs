@@ -66,7 +66,9 @@ async fn requests(suite: &mut Suite) -> Result<()> {
         let load = Load { count: LISTED, ..Load::of(64, TIMEOUT) };
         load::drive(server, load, side.create("known")).await?;
     }
-    let note = |side: &str| format!("beside a ConfigMap of {bytes} B; {side}");
+    // Managed fields name each field: an answer grows with their number, not only with its bytes.
+    let answers = [sides[0].answer_bytes(server).await?, sides[1].answer_bytes(server).await?];
+    let note = |more: &str| format!("{bytes} B sent; answers of {} B and {} B; {more}", answers[0], answers[1]);
     for (work, load) in [
         (&figures::CREATE_CUSTOM, Load::of(64, suite.duration)),
         (&figures::GET_CUSTOM, Load::of(64, suite.duration)),
@@ -122,6 +124,10 @@ impl Side {
     fn create(&self, round: &str) -> impl Fn(usize, usize) -> Call + Send + Sync + use<> {
         let (path, round, object, bytes) = (self.path.clone(), round.to_owned(), self.object, self.bytes);
         move |worker, turn| Call::post(path.clone(), object(&format!("{round}-{worker}-{turn}"), bytes))
+    }
+
+    async fn answer_bytes(&self, server: &Server) -> Result<usize> {
+        Ok(server.once(Call::get(format!("{}/known-0-0", self.path))).await?.len())
     }
 
     async fn drive(&self, server: &Server, work: &Work, load: Load, round: &str) -> Result<load::Measured> {
