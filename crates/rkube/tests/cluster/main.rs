@@ -7,6 +7,7 @@ mod authentication;
 mod backup;
 mod bad_input;
 mod charts;
+mod conversion;
 mod crash;
 mod custom_definitions;
 mod custom_resources;
