@@ -1,6 +1,7 @@
 //! Discovery: which groups, versions and resources are served, in the old form and the aggregated one.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rkube_kinds::{Kind, Scope, Subresource};
 use rkube_machinery::{Value, names, object};
@@ -73,11 +74,13 @@ pub fn resource_list(resources: &Snapshot, group: &str, version: &str) -> Option
         return None;
     }
     let mut listed = Vec::new();
-    for served in resources.all().iter().filter(|served| served.kind.group == group && served.kind.version == version) {
+    let here = |served: &&Arc<Served>| served.kind.group == group && served.kind.version == version;
+    let mut members: Vec<&Arc<Served>> = resources.all().iter().filter(here).collect();
+    members.sort_by(|left, right| left.kind.resource.cmp(&right.kind.resource));
+    for served in members {
         listed.push(resource(resources, served));
-        listed.extend(served.kind.subresources.iter().map(|part| subresource(&served.kind, part)));
+        listed.extend(subresources(served).into_iter().map(|part| subresource(&served.kind, part)));
     }
-    listed.sort_by(|left, right| left.str("name").cmp(right.str("name")));
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     // What has no group says no version of its own.
     Some(match group {
@@ -169,7 +172,6 @@ pub fn aggregated(resources: &Snapshot, core: bool, api: &str) -> Value {
             if !name.is_empty() {
                 metadata.set("name", *name);
             }
-            metadata.set("creationTimestamp", Value::Null);
             object! { "metadata": metadata, "versions": versions }
         })
         .collect();
@@ -179,6 +181,15 @@ pub fn aggregated(resources: &Snapshot, core: bool, api: &str) -> Value {
         "metadata": Value::object(),
         "items": items,
     }
+}
+
+/// In the order in which they are listed: by name, but for custom resources.
+fn subresources(served: &Served) -> Vec<&Subresource> {
+    let mut parts: Vec<&Subresource> = served.kind.subresources.iter().collect();
+    if !served.is_custom() {
+        parts.sort_by_key(|part| part.name);
+    }
+    parts
 }
 
 fn aggregated_version(resources: &Snapshot, group: &str, version: &str) -> Value {
@@ -210,9 +221,7 @@ fn aggregated_resource(served: &Served) -> Value {
         entry.set("categories", texts(&kind.categories));
     }
     if !kind.subresources.is_empty() {
-        let mut parts: Vec<&Subresource> = kind.subresources.iter().collect();
-        parts.sort_by_key(|part| part.name);
-        let parts: Vec<Value> = parts
+        let parts: Vec<Value> = subresources(served)
             .into_iter()
             .map(|part| {
                 let (group, version) = part.group_version.unwrap_or((&kind.group, &kind.version));

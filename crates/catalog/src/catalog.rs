@@ -150,7 +150,8 @@ impl Snapshot {
         self.all.iter().any(|served| served.kind.group == group && served.kind.version == version)
     }
 
-    pub fn has_group(&self, group: &str) -> bool {
-        self.all.iter().any(|served| served.kind.group == group)
+    /// Whether the group has kinds that are built in.
+    pub fn has_builtin_group(&self, group: &str) -> bool {
+        self.all.iter().any(|served| served.kind.group == group && !served.is_custom())
     }
 }

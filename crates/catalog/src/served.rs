@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rkube_kinds::Kind;
 use rkube_machinery::schema::Schema;
+use rkube_machinery::schema::structural::sort;
 use rkube_machinery::{GroupResource, Status, Type, TypeRef, Value};
 
 use crate::derived::Derived;
@@ -85,7 +86,12 @@ impl Served {
     /// An object of this version in the form in which it is stored.
     pub async fn to_storage(&self, mut value: Value) -> Result<Value, Status> {
         let Some(custom) = self.custom.as_ref().filter(|_| !Arc::ptr_eq(&self.kind, &self.stored().kind)) else {
-            return Ok(self.to_stored(value));
+            value = self.to_stored(value);
+            if self.is_custom() {
+                set_status(&mut value, &self.kind);
+                sort(value.object_mut("metadata"));
+            }
+            return Ok(value);
         };
         // Who converts sees no resource version, since none is stored.
         let version = value.object_mut("metadata").remove("resourceVersion");
@@ -143,6 +149,17 @@ impl Served {
     /// The stored objects. Only kinds with storage are asked for it.
     pub fn stored(&self) -> &Arc<Resource> {
         self.cache.as_ref().expect("kinds without storage allow no verb that reads it")
+    }
+}
+
+/// A new object was sent without a status. What storage gives back of it has the default of one.
+fn set_status(value: &mut Value, kind: &Kind) {
+    if let Schema::Structural(schema) = &kind.schema
+        && schema.property("status").is_some_and(|status| status.default.is_some())
+        && !value.has("status")
+    {
+        schema.set_defaults(value);
+        sort(value);
     }
 }
 

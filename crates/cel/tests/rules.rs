@@ -107,6 +107,8 @@ fn rules_that_hold() {
         "self.x__dash__y == 'dash'",
         "url('https://example.com:80/a?b=c').getHost() == 'example.com:80'",
         "url('https://example.com:80/a?b=c').getQuery()['b'] == ['c'] && !isURL('::')",
+        "!isURL('#%blah$#@') && !isURL('http://#%blah$#@') && !isURL('http://a b@c') && isURL('http://a:b@c/#d')",
+        "url('http://a/b#c').getEscapedPath() == '/b' && isURL('//x y/z')",
         "cidr('10.0.0.0/8').containsIP('10.1.2.3') && cidr('10.0.0.0/8').containsCIDR(cidr('10.1.0.0/16'))",
         "cidr('10.1.2.3/8').masked().prefixLength() == 8 && !isCIDR('10.0.0.0/33')",
         "quantity('2').add(quantity('500m')).compareTo(quantity('2500m')) == 0",

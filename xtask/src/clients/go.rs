@@ -9,7 +9,7 @@ use super::{Workshop, is_fresh};
 use crate::command::{exists, run_quietly, say};
 
 /// What tests run besides kubectl.
-const PROGRAMS: &[&str] = &["go-client"];
+const PROGRAMS: &[&str] = &["dynamic-client", "go-client"];
 
 /// The directory that holds them.
 pub(super) fn programs(workshop: &Workshop) -> Result<PathBuf> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use rkube_machinery::protobuf::{self, ListFrame};
+use rkube_machinery::schema::structural::sort;
 use rkube_machinery::{Type, TypeRef, Value, json, object, yaml};
 
 use super::selected::{Next, Source};
@@ -270,7 +271,7 @@ impl Form {
                 "apiVersion": self.served.api_version.as_str(),
                 "items": Value::Null,
                 "kind": self.served.kind.list_kind.as_str(),
-                "metadata": metadata,
+                "metadata": custom_metadata(metadata),
             },
             Transform::None => object! {
                 "kind": self.served.kind.list_kind.as_str(),
@@ -371,6 +372,15 @@ impl Form {
             }
         }
     }
+}
+
+/// The metadata of a list of custom resources: sorted, and with a token, even if it is empty.
+fn custom_metadata(mut metadata: Value) -> Value {
+    if !metadata.has("continue") {
+        metadata.set("continue", "");
+    }
+    sort(&mut metadata);
+    metadata
 }
 
 #[cfg(test)]

@@ -8,9 +8,13 @@ use crate::content::Answer;
 use crate::health;
 use crate::request::RequestInfo;
 
-/// Within a served group a Status, elsewhere a plain page.
+/// Within a built-in group a Status, elsewhere a plain page. Below a custom resource its object is what is missing.
 pub fn no_such_resource(catalog: &Snapshot, info: &RequestInfo) -> Result<Answer, Status> {
-    let known = info.group.is_empty() || catalog.has_group(&info.group);
+    let served = catalog.find(&info.group, &info.version, &info.resource).filter(|served| served.is_custom());
+    if let Some(served) = served {
+        return Err(Status::not_found(&served.group_resource, &info.name));
+    }
+    let known = info.group.is_empty() || catalog.has_builtin_group(&info.group);
     if known { Err(Status::no_such_page()) } else { Ok(no_page()) }
 }
 

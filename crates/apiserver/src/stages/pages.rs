@@ -43,7 +43,7 @@ pub async fn run(server: &ApiServer, incoming: &Incoming<'_>, options: &Options)
         },
         ["apis", group, version] => match discovery::resource_list(catalog, group, version) {
             Some(list) => list,
-            None if catalog.has_group(group) => return Err(Status::no_such_page()),
+            None if catalog.has_builtin_group(group) => return Err(Status::no_such_page()),
             None => return Ok(missing::no_page()),
         },
         [""] => return Ok(raw_answer(StatusCode::OK, &root_paths(catalog))),

@@ -10,7 +10,7 @@ use rkube_machinery::{Status, names};
 use std::sync::Arc;
 
 use super::incoming::Incoming;
-use super::{deadline, reply};
+use super::{deadline, missing, reply};
 use crate::content::{
     Accept, Answer, IsStatus, Offer, Subject, Transform, UnavailableForm, accept, read_body, unavailable_form,
 };
@@ -32,7 +32,10 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let Incoming { parts, catalog, info, .. } = *incoming;
-    let part = part_of(served, &info.subresource).ok_or_else(Status::no_such_page)?;
+    if served.is_custom() && !is_in_scope(served, info) {
+        return Ok(missing::no_page());
+    }
+    let Some(part) = part_of(served, &info.subresource) else { return missing::no_such_resource(catalog, info) };
     check_place(served, info)?;
     let mut accepted = accepted_form(incoming, served, part)?;
     let pretty = accepted.pretty;
@@ -133,6 +136,15 @@ fn go_type(kind: &Kind, subresource: &str, is_list: bool) -> String {
             format!("*unstructured.Unstructured{}", if is_list { "List" } else { "" })
         }
         _ => format!("*{}.{}{}", internal_package(internal_group(kind)), kind.kind, if is_list { "List" } else { "" }),
+    }
+}
+
+/// Whether a request for a custom resource names a namespace where it has one, and none where it has none.
+fn is_in_scope(served: &Served, info: &RequestInfo) -> bool {
+    let across = matches!(info.verb.as_ref(), "list" | "watch");
+    match served.kind.is_namespaced() {
+        true => !info.namespace.is_empty() || across,
+        false => info.namespace.is_empty(),
     }
 }
 

@@ -16,6 +16,13 @@ pub struct Url {
     whole: String,
 }
 
+/// Where a URL stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Request,
+    Link,
+}
+
 pub fn lookup(name: &str) -> Option<Function> {
     Some(match name {
         "url" => |arguments| match &arguments[0] {
@@ -26,7 +33,7 @@ pub fn lookup(name: &str) -> Option<Function> {
             _ => unfit(),
         },
         "isURL" => |arguments| match &arguments[0] {
-            Value::String(text) => Ok(Value::Bool(Url::parse(text).is_ok())),
+            Value::String(text) => Ok(Value::Bool(Url::read(text, Place::Request).is_ok())),
             _ => unfit(),
         },
         "getScheme" => |arguments| part(arguments, |url| url.scheme.clone()),
@@ -50,34 +57,45 @@ fn part<'a>(arguments: &[Value<'a>], of: fn(&Url) -> String) -> Outcome<'a> {
 }
 
 impl Url {
-    /// Reads what has a scheme, or begins with a slash.
+    /// Reads what has a scheme, or begins with a slash. Upstream reads it twice: as a request names it, where a fragment
+    /// is a part of the rest, and as a link does.
     pub fn parse(text: &str) -> Result<Url, String> {
+        Url::read(text, Place::Request)?;
+        Url::read(text, Place::Link)
+    }
+
+    fn read(text: &str, place: Place) -> Result<Url, String> {
         let wrong = |reason: String| format!("parse {}: {reason}", rkube_machinery::field::quote(text));
         if text.is_empty() {
             return Err(wrong("empty url".to_owned()));
         }
+        let (rest, fragment) = match place {
+            Place::Request => (text, ""),
+            Place::Link => text.split_once('#').unwrap_or((text, "")),
+        };
         if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
             return Err(wrong("net/url: invalid control character in URL".to_owned()));
         }
-        let (scheme, rest) = scheme(text).map_err(|reason| wrong(reason.to_owned()))?;
-        if !rest.starts_with('/') {
+        check_escapes(fragment).map_err(wrong)?;
+        let (scheme, rest) = scheme(rest).map_err(|reason| wrong(reason.to_owned()))?;
+        if !rest.starts_with('/') && (place == Place::Request || !scheme.is_empty()) {
             return match scheme.is_empty() {
                 true => Err(wrong("invalid URI for request".to_owned())),
                 false => Ok(Url::opaque(text, scheme, rest)),
             };
         }
-        let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, path) = match rest.strip_prefix("//").filter(|_| !scheme.is_empty() || !rest.starts_with("///"))
-        {
+        let has_authority = !scheme.is_empty() || place == Place::Link && !rest.starts_with("///");
+        let (authority, path) = match rest.strip_prefix("//").filter(|_| has_authority) {
             Some(after) => match after.find('/') {
                 Some(slash) => after.split_at(slash),
                 None => (after, ""),
             },
             None => ("", rest),
         };
-        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
         check_host(host).map_err(wrong)?;
+        check_user(user).map_err(wrong)?;
         check_escapes(path).map_err(wrong)?;
         Ok(Url {
             scheme,
@@ -90,7 +108,6 @@ impl Url {
 
     /// What has a scheme but no slash: nothing of it can be asked for.
     fn opaque(text: &str, scheme: String, rest: &str) -> Url {
-        let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
         let query = rest.split_once('?').map_or("", |(_, query)| query).to_owned();
         Url { scheme, host: String::new(), escaped_path: String::new(), query, whole: text.to_owned() }
     }
@@ -142,10 +159,18 @@ fn check_host(host: &str) -> Result<(), String> {
     if !valid {
         return Err(format!("invalid port {} after host", rkube_machinery::field::quote(colon_port)));
     }
-    if let Some(letter) = host.chars().find(|letter| " \"<>^`{}|\\".contains(*letter)) {
+    if let Some(letter) = host.chars().find(|letter| " #?^`{}|\\@".contains(*letter)) {
         return Err(format!("invalid character {} in host name", rkube_machinery::field::quote(&letter.to_string())));
     }
-    Ok(())
+    check_escapes(host)
+}
+
+fn check_user(user: &str) -> Result<(), String> {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(letter);
+    if !user.chars().all(allowed) {
+        return Err("net/url: invalid userinfo".to_owned());
+    }
+    check_escapes(user)
 }
 
 fn check_escapes(text: &str) -> Result<(), String> {

@@ -151,10 +151,10 @@ impl Decoder {
     }
 }
 
-/// What has no type: numbers that were kept as they were written become what they are.
+/// What has no type: numbers that were kept as they were written become what they are. Objects that are written stay.
 fn free(raw: Value) -> Value {
     match raw {
-        Value::Written(text) => text.parse().map_or(Value::Null, Value::Float),
+        Value::Written(text) if !text.starts_with('{') => text.parse().map_or(Value::Null, Value::Float),
         Value::Array(items) => Value::Array(items.into_iter().map(free).collect()),
         Value::Object(map) => {
             let mut map = map;

@@ -6,6 +6,7 @@ use super::compare::item_element;
 use super::element::PathElement;
 use super::view::{Child, Form, List, Scalar, SchemaView};
 use crate::field::quote;
+use crate::patch::go_text::plain;
 use crate::value::{Map, Value};
 
 /// Says everything that is wrong with the value, in one text; none where it follows the schema.
@@ -103,24 +104,6 @@ fn go_type(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) | Value::Written(_) => "map[string]interface {}",
-    }
-}
-
-/// The value as Go prints it.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Int(number) => number.to_string(),
-        Value::Float(number) => number.to_string(),
-        Value::String(text) => text.to_string(),
-        Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(" ")),
-        Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().map(|(key, value)| format!("{key}:{}", plain(value))).collect();
-            entries.sort();
-            format!("map[{}]", entries.join(" "))
-        }
-        Value::Written(text) => text.to_string(),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::field::go_float;
 use crate::value::Value;
 
 /// As `%v` prints it: `map[a:1 b:[x y]]`.
-pub(super) fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     let mut out = String::new();
     write(value, Verb::Plain, &mut out);
     out

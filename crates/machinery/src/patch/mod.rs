@@ -3,7 +3,7 @@
 //!
 //! All three work on the object in its versioned JSON form; the caller decodes, defaults and validates the result.
 
-mod go_text;
+pub mod go_text;
 pub mod json_patch;
 pub mod merge_patch;
 pub mod strategic;

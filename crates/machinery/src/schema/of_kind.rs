@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Type;
-use super::structural::{Invalid, Structural, StructuralView, repeated_keys, sort};
+use super::structural::{Invalid, Structural, StructuralView, read_numbers, repeated_keys, sort};
 use crate::decode::{self, DecodeError, Decoded};
 use crate::managed::{self, ApplyError, Reset, TableView, WriteContext};
 use crate::value::Value;
@@ -35,6 +35,7 @@ impl Schema {
         match self {
             Schema::Table(table) => decode::decode(raw, table),
             Schema::Structural(schema) => {
+                read_numbers(&mut raw).map_err(|error| DecodeError::Text(error.to_string()))?;
                 let mut strict: Vec<String> =
                     repeated_keys(&raw).into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
                 sort(&mut raw);

@@ -15,3 +15,11 @@ fn it_creates_lists_and_watches_pods_in_protobuf() {
         .says("deleted two")
         .says("done");
 }
+
+#[test]
+fn the_dynamic_client_works_on_a_custom_resource() {
+    let rkube = start();
+    let (Some(program), Some(kubectl)) = (rkube.go_program("dynamic-client"), rkube.kubectl()) else { return };
+    crate::custom_resources::define(&kubectl);
+    program.run(&["default"]).says("found websites").says("synced").says("add shop").says("delete shop").says("done");
+}

@@ -33,7 +33,7 @@ async fn a_controller_reconciles_config_maps() {
     controller.abort();
 }
 
-async fn client(rkube: &Rkube) -> Client {
+pub async fn client(rkube: &Rkube) -> Client {
     let kubeconfig = Kubeconfig::read_from(rkube.kubeconfig()).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()

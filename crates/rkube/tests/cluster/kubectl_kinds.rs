@@ -23,6 +23,7 @@ macro_rules! groups {
 
 groups![
     admissionregistration,
+    apiextensions,
     apiregistration,
     apps,
     autoscaling,

@@ -8,6 +8,7 @@ mod connections;
 mod conversion;
 mod crash;
 mod crowd;
+mod custom_resources;
 mod definitions;
 mod directory;
 mod doubling;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use rkube_machinery::field::{ErrorType, Errors, Path};
+use rkube_machinery::patch::go_text;
 use rkube_machinery::schema::structural::{Structural, sort};
 use rkube_machinery::{Text, Value, names};
 
@@ -60,6 +61,7 @@ impl CustomRules {
             validate_replicas(object, &scale.spec_replicas, errors);
         }
         validate_replicas(object, &scale.status_replicas, errors);
+        validate_selector(object, &scale.selector, errors);
     }
 }
 
@@ -148,34 +150,67 @@ fn differs(object: &Value, old: &Value) -> bool {
 }
 
 fn validate_replicas(object: &Value, path: &[Text], errors: &mut Errors) {
-    let written = format!(".{}", path.join("."));
+    let written = written(path);
     let field = Path::new(&written);
-    match object.at(path) {
-        Value::Null => {}
-        Value::Int(number) if *number < 0 => errors.invalid(field, *number, "should be a non-negative integer"),
-        Value::Int(number) if *number > i64::from(i32::MAX) => {
+    match find(object, path) {
+        Err(why) => errors.invalid(field, 0, why),
+        Ok(None) => {}
+        Ok(Some(Value::Int(number))) if *number < 0 => {
+            errors.invalid(field, *number, "should be a non-negative integer");
+        }
+        Ok(Some(Value::Int(number))) if *number > i64::from(i32::MAX) => {
             errors.invalid(field, *number, format!("should be less than or equal to {}", i32::MAX));
         }
-        Value::Int(_) => {}
-        other => {
-            let why = format!(
-                "{} accessor error: {} is of the type {}, expected int64",
-                written,
-                rkube_machinery::json::to_string(other),
-                go_type(other)
-            );
-            errors.invalid(field, 0, why);
-        }
+        Ok(Some(Value::Int(_))) => {}
+        Ok(Some(other)) => errors.invalid(field, 0, misfit(path, other, "int64")),
     }
+}
+
+fn validate_selector(object: &Value, path: &[Text], errors: &mut Errors) {
+    let why = match find(object, path) {
+        Err(why) => why,
+        Ok(None | Some(Value::String(_))) => return,
+        // Without a path the object itself is found.
+        Ok(Some(_)) if path.is_empty() => return,
+        Ok(Some(other)) => misfit(path, other, "string"),
+    };
+    errors.invalid(Path::new(&written(path)), "", why);
+}
+
+/// What stands at the path. On the way to it everything is a map, or nothing.
+fn find<'a>(object: &'a Value, path: &[Text]) -> Result<Option<&'a Value>, String> {
+    let mut value = object;
+    for (index, name) in path.iter().enumerate() {
+        value = match value {
+            Value::Null => return Ok(None),
+            Value::Object(map) => match map.get(name) {
+                Some(below) => below,
+                None => return Ok(None),
+            },
+            other => return Err(misfit(&path[..=index], other, "map[string]interface{}")),
+        };
+    }
+    Ok(Some(value))
+}
+
+fn misfit(path: &[Text], value: &Value, expected: &str) -> String {
+    let (path, value, found) = (written(path), go_text::plain(value), go_type(value));
+    format!("{path} accessor error: {value} is of the type {found}, expected {expected}")
+}
+
+fn written(path: &[Text]) -> String {
+    format!(".{}", path.join("."))
 }
 
 fn go_type(value: &Value) -> &'static str {
     match value {
-        Value::String(_) => "string",
+        Value::Null => "<nil>",
         Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-        _ => "float64",
+        Value::Object(_) | Value::Written(_) => "map[string]interface {}",
     }
 }
 

@@ -19,7 +19,7 @@ fn definition() -> Definition {
                         "x-kubernetes-validations": [{"rule": "self.replicas != 5", "message": "never five"}]},
                     "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
                  "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
-                    "statusReplicasPath": ".status.replicas"}},
+                    "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}},
                  "selectableFields": [{"jsonPath": ".spec.cron"}],
                  "additionalPrinterColumns": [
                     {"name": "Cron", "type": "string", "jsonPath": ".spec.cron"},
@@ -68,12 +68,35 @@ fn objects_are_defaulted_prepared_and_checked() {
         ("10", "spec.replicas: Invalid value: 10: spec.replicas in body should be less than or equal to 9"),
         ("5", "spec: Invalid value: never five"),
         ("-1", ".spec.replicas: Invalid value: -1: should be a non-negative integer"),
+        (
+            r#""three""#,
+            ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: three is of the type string, expected int64",
+        ),
+        (
+            r#"{"a":[1]}"#,
+            ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: map[a:[1]] is of the type \
+             map[string]interface {}, expected int64",
+        ),
     ] {
         let mut broken = made.clone();
         broken.object_mut("spec").set("replicas", json::parse(replicas.as_bytes()).unwrap());
         let errors = kind.validate_create(&broken);
         let texts: Vec<String> = errors.0.iter().map(ToString::to_string).collect();
         assert!(texts.iter().any(|text| text.starts_with(wrong)), "{texts:?}");
+    }
+}
+
+#[test]
+fn what_a_scale_reads_is_checked_on_the_way_to_it() {
+    let kind = definition().stored;
+    let old = object(r#"{"metadata":{"name":"a","namespace":"b"},"spec":{"cron":"*"}}"#);
+    let mut new = old.clone();
+    new.set("status", 5);
+    let errors = kind.validate_update(Part::Status, &new, &old);
+    let texts: Vec<String> = errors.0.iter().map(ToString::to_string).collect();
+    for path in [".status.replicas", ".status.selector"] {
+        let ending = format!("{path} accessor error: 5 is of the type int64, expected map[string]interface{{}}");
+        assert!(texts.iter().any(|text| text.starts_with(path) && text.ends_with(&ending)), "{texts:?}");
     }
 }
 

@@ -19,7 +19,7 @@ mod view;
 pub use check::{PatternFault, check};
 pub use object_meta::{CoerceError, Invalid, MetadataError};
 pub use read::ReadError;
-pub use sort::{repeated_keys, sort};
+pub use sort::{read_numbers, repeated_keys, sort};
 pub use view::StructuralView;
 
 use crate::schema::ListType;

@@ -1,6 +1,7 @@
 //! The order in which custom resources are written: keys sorted at every level, nulls and empties kept.
 
 use crate::decode::STRICT_ERRORS_MAX;
+use crate::json::SyntaxError;
 use crate::value::{Map, Value};
 
 /// Sorts the keys at every level. Of a repeated key the last value stays.
@@ -15,6 +16,20 @@ pub fn sort(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(sort),
         _ => {}
     }
+}
+
+/// Makes numbers of those that were kept as they were sent. What no float can hold is refused.
+pub fn read_numbers(value: &mut Value) -> Result<(), SyntaxError> {
+    match value {
+        Value::Written(text) if !text.starts_with('{') => match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => *value = Value::Float(number),
+            _ => return Err(SyntaxError::Range(text.to_string())),
+        },
+        Value::Object(map) => map.iter_mut().try_for_each(|(_, value)| read_numbers(value))?,
+        Value::Array(items) => items.iter_mut().try_for_each(read_numbers)?,
+        _ => {}
+    }
+    Ok(())
 }
 
 /// The paths of keys that are there more than once, in the order of the document, each once: [`sort`] drops all but
@@ -61,6 +76,16 @@ fn look(value: &Value, path: &mut String, found: &mut Vec<String>) {
 mod tests {
     use super::*;
     use crate::json;
+
+    #[test]
+    fn numbers_are_what_they_are() {
+        let mut value = json::parse_exact(br#"{"a":[1.50,1.0,7],"b":{"c":-2e3}}"#).unwrap();
+        read_numbers(&mut value).unwrap();
+        let list = vec![Value::Float(1.5), Value::Float(1.0), Value::Int(7)];
+        assert_eq!((value.list("a"), value.get("b").get("c")), (list.as_slice(), &Value::Float(-2000.0)));
+        let error = read_numbers(&mut json::parse_exact(b"[1e400]").unwrap()).unwrap_err().to_string();
+        assert_eq!(error, "json: cannot unmarshal number 1e400 into Go value of type float64");
+    }
 
     #[test]
     fn keys_are_sorted_at_every_level() {
