@@ -20,7 +20,7 @@ use super::selected::Selected;
 use super::{Call, cache_error};
 use crate::content::{Accept, Answer, Body, Format, Transform, body_answer, partial_metadata, table_for};
 use rkube_catalog::Served;
-use rkube_catalog::{CachedEvent, Entry, EventType, Gone, Limit, Object, Subscription, Taken};
+use rkube_catalog::{CachedEvent, Entry, EventType, Gone, Limit, Object, Resource, Subscription, Taken};
 
 /// A write is ended early when it has grown to this size.
 const BATCH_BYTES: usize = 256 * 1024;
@@ -39,7 +39,7 @@ impl Call<'_> {
         self.options.watch = true;
         self.options.check_list(self.server.features.watch_list)?;
         let filter = Arc::new(Filter::new(self)?);
-        let (initial, subscription, end_of_initial) = self.start_of_watch(&filter).await?;
+        let Start { initial, subscription, end_of_initial, gone } = self.start_of_watch(&filter).await?;
         let time = time_limit(self.options.timeout_seconds).unwrap_or_else(|| {
             Duration::from_secs(TIMEOUT_MIN_SECONDS + self.server.entropy.next_u64() % TIMEOUT_MIN_SECONDS)
         });
@@ -51,6 +51,7 @@ impl Call<'_> {
             include: self.options.include_object.clone(),
             initial: initial.into(),
             end_of_initial,
+            gone,
             subscription,
             bookmarks: self.options.allow_watch_bookmarks,
             deadline: now + time,
@@ -69,8 +70,7 @@ impl Call<'_> {
         Ok(body_answer(StatusCode::OK, content_type, Body::stream(stream::unfold(watch, Watch::next))))
     }
 
-    /// The objects to send first, the cursor from which changes follow, and the bookmark that ends the first part.
-    async fn start_of_watch(&self, filter: &Arc<Filter>) -> Result<(Vec<Entry>, Subscription, Option<u64>), Status> {
+    async fn start_of_watch(&self, filter: &Arc<Filter>) -> Result<Start, Status> {
         let namespace = if self.served.kind.is_namespaced() { self.info.namespace.as_str() } else { "" };
         let version = self.options.resource_version.as_deref().map(unworded_version).transpose()?;
         let streaming = self.options.send_initial_events;
@@ -80,14 +80,14 @@ impl Call<'_> {
                 self.server.catalog.cache().fresh().await.map_err(cache_error)?;
                 let resource = self.served.readable().await?;
                 let after = resource.snapshot().1;
-                return Ok((Vec::new(), resource.subscribe(namespace, after).map_err(too_old)?, None));
+                return Start::after(&resource, namespace, after);
             }
             _ => false,
         };
         if let (false, Some(version)) = (from_now, version) {
             self.server.catalog.cache().reach(version).await.map_err(cache_error)?;
             let resource = self.served.readable().await?;
-            return Ok((Vec::new(), resource.subscribe(namespace, version).map_err(too_old)?, None));
+            return Start::after(&resource, namespace, version);
         }
         match version {
             Some(version) if version > 0 => self.server.catalog.cache().reach(version).await.map_err(cache_error)?,
@@ -101,8 +101,31 @@ impl Call<'_> {
         let subscription = resource.subscribe(namespace, revision).map_err(too_old)?;
         let mut entries = Selected::new(self, filter.clone(), items, "").collect().await;
         entries.sort_by_key(|entry| entry.revision);
-        let bookmark = (streaming == Some(true)).then_some(revision);
-        Ok((entries, subscription, bookmark))
+        let end_of_initial = (streaming == Some(true)).then_some(revision);
+        Ok(Start { initial: entries, subscription, end_of_initial, gone: None })
+    }
+}
+
+/// With what a watch begins.
+struct Start {
+    /// The objects to send first.
+    initial: Vec<Entry>,
+    /// From where changes follow.
+    subscription: Subscription,
+    /// The revision of the bookmark that ends the first part.
+    end_of_initial: Option<u64>,
+    /// The past that was asked for is not kept any more: that is the first event, and the last.
+    gone: Option<Gone>,
+}
+
+impl Start {
+    /// With the changes after a revision.
+    fn after(resource: &Arc<Resource>, namespace: &str, revision: u64) -> Result<Start, Status> {
+        let (subscription, gone) = match resource.subscribe(namespace, revision) {
+            Ok(subscription) => (subscription, None),
+            Err(gone) => (resource.subscribe(namespace, resource.snapshot().1).map_err(too_old)?, Some(gone)),
+        };
+        Ok(Start { initial: Vec::new(), subscription, end_of_initial: None, gone })
     }
 }
 
@@ -129,6 +152,7 @@ struct Watch {
     initial: VecDeque<Entry>,
     /// The revision of the bookmark that says that all initial events were sent.
     end_of_initial: Option<u64>,
+    gone: Option<Gone>,
     subscription: Subscription,
     bookmarks: bool,
     deadline: Instant,
@@ -156,6 +180,11 @@ impl Watch {
             return None;
         }
         let mut out = Vec::new();
+        if let Some(gone) = self.gone.take() {
+            self.write_error(&too_old(gone), &mut out);
+            self.over = true;
+            return Some((out.into(), self));
+        }
         if self.write_initial(&mut out) {
             return Some((out.into(), self));
         }
