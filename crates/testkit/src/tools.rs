@@ -5,7 +5,7 @@
 //! | `RKUBE_TEST_KUBECTL` | kubectl, 1.30 or newer |
 //! | `RKUBE_TEST_KUBECTL_OLD` | kubectl 1.20 |
 //! | `RKUBE_TEST_HELM` | helm 3 |
-//! | `RKUBE_TEST_PYTHON` | a python that has the packages `kubernetes` and `kopf` |
+//! | `RKUBE_TEST_PYTHON` | a python that has the packages `flask`, `kopf` and `kubernetes` |
 //! | `RKUBE_TEST_GO_PROGRAMS` | the directory of the programs built from `tests/clients` |
 //! | `RKUBE_TEST_ETCD` | etcd, 3.4 or newer |
 //!

@@ -7,6 +7,7 @@ keeps in an annotation.
 """
 
 import copy
+import logging
 import sys
 
 from flask import Flask, jsonify, request
@@ -58,6 +59,7 @@ def answer(review, result, converted):
 
 
 if __name__ == "__main__":
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     certificate, key, *port = sys.argv[1:]
     server = make_server("127.0.0.1", int(port[0]) if port else 0, app, threaded=True, ssl_context=(certificate, key))
     print(server.port, flush=True)
