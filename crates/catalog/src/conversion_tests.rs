@@ -443,14 +443,14 @@ async fn what_is_past_is_no_reason_to_fail() {
     let house = House::new("v2").await;
     house.put("v3", "a", "x").await;
     house.put("v2", "b", "x").await;
-    house.write("a", StoreChange::Delete).await;
+    house.write("a", Change::Delete).await;
     assert_eq!(house.list("v1").await.unwrap().0, ["b=x"], "what could not be converted is gone");
     // The same where all of it is in the past that is followed.
     let house = House::new("v2").await;
     house.put("v3", "a", "x").await;
-    house.write("a", StoreChange::Delete).await;
+    house.write("a", Change::Delete).await;
     house.put("v3", "a", "x").await;
-    house.write("a", StoreChange::Delete).await;
+    house.write("a", Change::Delete).await;
     house.put("v2", "b", "x").await;
     assert_eq!(house.list("v1").await.unwrap().0, ["b=x"]);
 }
@@ -500,7 +500,7 @@ async fn a_version_that_is_read_for_the_first_time_has_a_past() {
     let house = House::new("v2").await;
     house.put("v2", "a", "x").await;
     let made = house.put("v2", "b", "x").await;
-    let gone = house.write("b", StoreChange::Delete).await;
+    let gone = house.write("b", Change::Delete).await;
     let readable = house.served("v1").readable().await.unwrap();
     let mut watch = readable.subscribe("", made).unwrap();
     let events = next(&mut watch).await.unwrap();
