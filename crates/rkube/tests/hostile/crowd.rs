@@ -173,7 +173,8 @@ fn bodies_that_are_too_large_are_told_so() {
                         panic!("{thread}: {mebibytes} MiB: {error}; sent: {sent:?}");
                     });
                     assert_eq!(answer.status, 413, "{mebibytes} MiB");
-                    if mebibytes > 3 {
+                    // A read takes up to a mebibyte, and what is left after the one that was too much may have come with it.
+                    if mebibytes > 4 {
                         assert_eq!(answer.header("connection"), Some("close"), "nothing may follow what nobody reads");
                     }
                     assert_eq!(answer.json()["reason"], "RequestEntityTooLarge");
