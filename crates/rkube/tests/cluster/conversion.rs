@@ -4,6 +4,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rkube_testkit::tools::client_files;
 use rkube_testkit::{Finished, Process, Rkube, TIMEOUT, Tool, eventually};
 
+use crate::custom_resources::wait_established;
 use crate::start;
 
 const OLD: &str = "\
@@ -67,7 +68,7 @@ impl Webhook {
         let text = text.replace("PORT", &self.port).replace("BUNDLE", &self.bundle);
         let text = text.replace("STORES_V1", &stores("v1")).replace("STORES_V2", &stores("v2"));
         kubectl.run_with_input(&["apply", "--server-side", "-f", "-"], &text);
-        kubectl.run(&["wait", "--for=condition=Established", "crd/appconfigs.example.com", "--timeout=30s"]);
+        wait_established(kubectl, "appconfigs.example.com");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rkube_testkit::{Finished, Tool, eventually};
 
-use crate::custom_resources::define;
+use crate::custom_resources::{define, wait_established};
 use crate::start;
 
 /// A definition of a resource in `example.com`. `more` stands in its names, `versions` are whole.
@@ -48,10 +48,6 @@ fn eventually_is(what: &str, expected: &str, found: impl Fn() -> String) {
         let found = found();
         if found == expected { Ok(()) } else { Err(format!("expected {expected:?}, found {found:?}")) }
     });
-}
-
-fn wait_established(kubectl: &Tool, name: &str) {
-    kubectl.run(&["wait", "--for=condition=Established", &format!("crd/{name}"), "--timeout=30s"]);
 }
 
 fn widget(spec: &str) -> String {

@@ -25,8 +25,17 @@ spec:
 pub fn define(kubectl: &Tool) -> String {
     let path = client_files().join("custom-resources/websites.yaml").display().to_string();
     kubectl.run(&["apply", "--server-side", "-f", &path]);
-    kubectl.run(&["wait", "--for=condition=Established", "crd/websites.example.com", "--timeout=30s"]);
+    wait_established(kubectl, "websites.example.com");
     path
+}
+
+/// `kubectl wait` gives up on a definition that has no conditions yet.
+pub fn wait_established(kubectl: &Tool, definition: &str) {
+    eventually("the definition is established", || {
+        let wait = ["wait", "--for=condition=Established", &format!("crd/{definition}"), "--timeout=30s"];
+        let waited = kubectl.attempt(&wait);
+        if waited.status.success() { Ok(()) } else { Err(waited.stderr) }
+    });
 }
 
 fn start_with_blog() -> Option<(Rkube, Tool)> {

@@ -49,7 +49,7 @@ fn custom_resources_are_explained() {
     let rkube = start();
     let Some(kubectl) = rkube.kubectl() else { return };
     kubectl.run_with_input(&["create", "-f", "-"], DEFINITION);
-    kubectl.run(&["wait", "--for=condition=Established", "crd/appconfigs.example.com"]);
+    crate::custom_resources::wait_established(&kubectl, "appconfigs.example.com");
     kubectl
         .run(&["explain", "appconfig"])
         .says("GROUP:      example.com")

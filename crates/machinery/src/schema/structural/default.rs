@@ -4,6 +4,7 @@ use super::object_meta::Invalid;
 use super::prune::{Task, Walk};
 use super::trail::Trail;
 use super::{AdditionalProperties, Cursor, Structural};
+use crate::short_text;
 use crate::value::{Map, Text, Value};
 
 impl Structural {
@@ -122,7 +123,8 @@ fn at<'a>(schema: &'a mut Structural, steps: &[Step]) -> Option<&'a mut Structur
             _ => None,
         },
         Step::Property(name) => {
-            schema.properties.iter_mut().find(|(candidate, _)| candidate == name).map(|(_, schema)| schema)
+            let found = schema.properties.binary_search_by(|(candidate, _)| short_text::order(candidate, name));
+            found.ok().map(|index| &mut schema.properties[index].1)
         }
     })
 }
