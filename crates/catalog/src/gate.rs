@@ -12,13 +12,15 @@ pub struct Gate {
 }
 
 /// Somebody makes an object.
-pub struct Inside<'a>(#[allow(dead_code)] RwLockReadGuard<'a, ()>);
+pub struct Inside<'a> {
+    _held: RwLockReadGuard<'a, ()>,
+}
 
 impl Gate {
     /// Lets somebody in who makes an object; nobody once it is closed.
     pub async fn enter(&self) -> Option<Inside<'_>> {
-        let inside = self.inside.read().await;
-        (!self.is_closed()).then_some(Inside(inside))
+        let held = self.inside.read().await;
+        (!self.is_closed()).then_some(Inside { _held: held })
     }
 
     pub fn is_closed(&self) -> bool {
