@@ -66,16 +66,19 @@ pub struct Attributes<'a> {
 
 impl Attributes<'_> {
     /// Whether this is about objects of this resource themselves, not a subresource.
+    #[inline]
     pub fn is(&self, group: &str, resource: &str) -> bool {
-        self.is_part(group, resource, "")
+        self.subresource.is_empty() && self.is_about(group, resource)
     }
 
     /// Whether this is about a subresource of this resource.
+    #[inline]
     pub fn is_part(&self, group: &str, resource: &str, subresource: &str) -> bool {
-        self.subresource == subresource && self.is_about(group, resource)
+        self.is_about(group, resource) && self.subresource == subresource
     }
 
     /// Whether this is about this resource or one of its subresources.
+    #[inline]
     pub fn is_about(&self, group: &str, resource: &str) -> bool {
         self.served.kind.resource == resource && self.served.kind.group == group
     }
