@@ -6,7 +6,7 @@ use super::compare::item_element;
 use super::element::PathElement;
 use super::view::{Child, Form, List, Scalar, SchemaView};
 use crate::field::quote;
-use crate::patch::go_text::plain;
+use crate::patch::go_text::{self, plain};
 use crate::value::{Map, Value};
 
 /// Says everything that is wrong with the value, in one text; none where it follows the schema.
@@ -88,23 +88,11 @@ fn scalar_problem(kind: Scalar, value: &Value) -> Option<String> {
         Scalar::Any => !matches!(value, Value::Array(_) | Value::Object(_) | Value::Null),
     };
     (!fits).then(|| match kind {
-        Scalar::Number => format!("expected numeric (int or float), got {}", go_type(value)),
+        Scalar::Number => format!("expected numeric (int or float), got {}", go_text::type_of(value)),
         Scalar::Text => format!("expected string, got &value.valueUnstructured{{Value:{}}}", literal(value)),
         Scalar::Flag => format!("expected boolean, got &{{{}}}", plain(value)),
         Scalar::Any => format!("expected any scalar, got &{{{}}}", plain(value)),
     })
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) | Value::Written(_) => "map[string]interface {}",
-    }
 }
 
 /// The value as Go source has it.

@@ -31,8 +31,13 @@ pub(super) fn list(items: &[Value]) -> String {
 
 /// The Go type that the value decodes into, as `%s` prints it.
 pub(super) fn type_name(value: &Value) -> &'static str {
+    if value.is_null() { "%!s(<nil>)" } else { type_of(value) }
+}
+
+/// The Go type of a value in a tree without types.
+pub fn type_of(value: &Value) -> &'static str {
     match value {
-        Value::Null => "%!s(<nil>)",
+        Value::Null => "<nil>",
         Value::Bool(_) => "bool",
         Value::Int(_) => "int64",
         Value::Float(_) => "float64",

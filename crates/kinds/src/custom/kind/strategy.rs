@@ -194,24 +194,12 @@ fn find<'a>(object: &'a Value, path: &[Text]) -> Result<Option<&'a Value>, Strin
 }
 
 fn misfit(path: &[Text], value: &Value, expected: &str) -> String {
-    let (path, value, found) = (written(path), go_text::plain(value), go_type(value));
+    let (path, value, found) = (written(path), go_text::plain(value), go_text::type_of(value));
     format!("{path} accessor error: {value} is of the type {found}, expected {expected}")
 }
 
 fn written(path: &[Text]) -> String {
     format!(".{}", path.join("."))
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) | Value::Written(_) => "map[string]interface {}",
-    }
 }
 
 fn finalizer_warnings(name: &str) -> Vec<String> {

@@ -35,19 +35,14 @@ impl Walk {
         Verdict { errors: self.errors, warnings: self.warnings, remaining: self.remaining }
     }
 
-    #[allow(clippy::too_many_arguments)]
     pub fn validate<'a>(
         &mut self,
-        node: &Node,
-        source: Source<'_>,
-        schema: &'a Structural,
-        path: Path<'_>,
+        at: Position<'_, 'a>,
         object: &'a Value,
         old: Option<&'a Value>,
         ratchet: Ratchet<'_, 'a>,
     ) {
-        let position = Position { node, source, schema, path };
-        if self.position(position, object, old, ratchet).is_err() {
+        if self.position(at, object, old, ratchet).is_err() {
             self.remaining = -1;
         }
     }
@@ -284,11 +279,11 @@ impl Walk {
 
 /// A position of the schema with its rules, and the place in the object that is validated against it.
 #[derive(Clone, Copy)]
-struct Position<'p, 'a> {
-    node: &'p Node,
-    source: Source<'p>,
-    schema: &'a Structural,
-    path: Path<'p>,
+pub struct Position<'p, 'a> {
+    pub node: &'p Node,
+    pub source: Source<'p>,
+    pub schema: &'a Structural,
+    pub path: Path<'p>,
 }
 
 /// What rules call `self` and `oldSelf`. For some rules `oldSelf` is an optional.

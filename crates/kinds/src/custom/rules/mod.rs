@@ -69,7 +69,8 @@ impl Rules {
         let mut walk = evaluate::Walk::new(budget);
         let correlated = old.filter(|_| ratcheting).map(|old| Correlated::new(object, old, schema));
         let ratchet = correlated.as_ref().map_or_else(Ratchet::default, Ratchet::root);
-        walk.validate(&self.0, tree::Source::Schema(schema), schema, path, object, old, ratchet);
+        let root = evaluate::Position { node: &self.0, source: tree::Source::Schema(schema), schema, path };
+        walk.validate(root, object, old, ratchet);
         walk.verdict()
     }
 }

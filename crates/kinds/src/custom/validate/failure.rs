@@ -1,8 +1,7 @@
 //! What a walk found, and how it is told to clients.
 
 use rkube_machinery::field::{BadValue, ErrorType, Errors, Path};
-
-use super::trail::Trail;
+use rkube_machinery::schema::structural::Trail;
 
 /// A walk ends where it has found so much: each failure is compared with all before it, and nobody reads more.
 pub(super) const FAILURES_MAX: usize = 1_000;
@@ -27,12 +26,12 @@ pub(super) enum What {
 impl Failure {
     /// `words` follow the place, as in `spec.a in body should match 'x'`.
     pub(super) fn new(trail: &Trail<'_>, what: What, words: &str) -> Self {
-        let place = trail.text();
+        let place = trail.validator_path();
         Failure { message: format!("{place} in body {words}"), place: Some(place), what }
     }
 
     pub(super) fn with_message(trail: &Trail<'_>, what: What, message: String) -> Self {
-        Failure { message, place: Some(trail.text()), what }
+        Failure { message, place: Some(trail.validator_path()), what }
     }
 
     /// Of the whole object: several schemas together are not fulfilled, or a number is not of its type.

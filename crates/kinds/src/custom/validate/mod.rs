@@ -10,7 +10,6 @@ mod failure;
 mod node;
 mod number;
 mod old;
-mod trail;
 mod walk;
 
 use std::sync::Arc;
@@ -19,12 +18,12 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::schema::ListType;
 use rkube_machinery::schema::structural::Structural;
+use rkube_machinery::schema::structural::Trail;
 
 use super::embedded::validate_embedded;
 use super::lists::validate_lists;
 use super::patterns::Patterns;
 use node::Node;
-use trail::Trail;
 use walk::Walk;
 
 /// A schema made ready to validate: shared by all objects of a version of a custom resource.

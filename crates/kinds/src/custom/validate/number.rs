@@ -2,11 +2,11 @@
 
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, go_float};
+use rkube_machinery::schema::structural::Trail;
 use rkube_machinery::schema::structural::{JsonType, ValueValidation};
 
 use super::failure::{Failure, What};
 use super::node::Node;
-use super::trail::Trail;
 
 /// The largest whole number that JSON numbers are exact for.
 const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
@@ -113,7 +113,7 @@ impl<'a> Kind<'a> {
     }
 
     fn refusal(&self, what: &str, trail: &Trail<'_>) -> Failure {
-        let (name, place) = (self.name, trail.text());
+        let (name, place) = (self.name, trail.validator_path());
         Failure::of_all(match self.format {
             "" => format!("{what} value must be of type {name} (default format) in {place}"),
             format => format!("{what} value must be of type {name} with format {format} in {place}"),
@@ -142,7 +142,11 @@ fn check_factor(
     let invalid = |number: Number| What::Invalid(BadValue::Text(number.text()));
     if factor.as_float() <= 0.0 {
         fail(&|| {
-            let words = format!("factor MultipleOf declared for {} must be positive: {}", trail.text(), factor.text());
+            let words = format!(
+                "factor MultipleOf declared for {} must be positive: {}",
+                trail.validator_path(),
+                factor.text()
+            );
             Failure::with_message(trail, invalid(factor), words)
         });
     } else if !fits {

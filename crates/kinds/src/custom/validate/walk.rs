@@ -1,6 +1,7 @@
 //! One schema and one value, checked in upstream's order: type, junctors, string, format, number, list, enum, object.
 
 use rkube_machinery::field::quote;
+use rkube_machinery::schema::structural::Trail;
 use rkube_machinery::schema::structural::{JsonType, NestedValidation, ValueValidation};
 use rkube_machinery::{Map, Text, Value, json};
 
@@ -8,7 +9,6 @@ use super::failure::{FAILURES_MAX, Failure, Outcome, What};
 use super::node::{Node, Others};
 use super::number::{self, Number};
 use super::old::{OldItems, is_same};
-use super::trail::Trail;
 use crate::custom::patterns::Patterns;
 use crate::custom::repeats::{Identity, repeats};
 
@@ -147,7 +147,7 @@ impl Walk<'_> {
         if let Some(not) = validation.not.as_deref().filter(|_| !self.is_done(outcome)) {
             let quiet = Walk { patterns: self.patterns, quiet: true };
             if !quiet.node(Node::Nested(not), value, None, trail).failed {
-                let message = || format!("{} must not validate the schema (not)", quote(&trail.text()));
+                let message = || format!("{} must not validate the schema (not)", quote(&trail.validator_path()));
                 self.fail(outcome, || Failure::of_all(message()));
             }
         }
@@ -164,7 +164,7 @@ impl Walk<'_> {
                 best = Some(result);
             }
         }
-        let message = || format!("{} must validate at least one schema (anyOf)", quote(&trail.text()));
+        let message = || format!("{} must validate at least one schema (anyOf)", quote(&trail.validator_path()));
         self.fail(outcome, || Failure::of_all(message()));
         best.into_iter().for_each(|best| outcome.merge(best));
     }
@@ -187,7 +187,8 @@ impl Walk<'_> {
             1 => return first.into_iter().for_each(|first| outcome.merge(first)),
             _ => format!("Found {valid} valid alternatives"),
         };
-        let message = || format!("{} must validate one and only one schema (oneOf). {found}", quote(&trail.text()));
+        let message =
+            || format!("{} must validate one and only one schema (oneOf). {found}", quote(&trail.validator_path()));
         self.fail(outcome, || Failure::of_all(message()));
         if valid == 0 {
             best.into_iter().for_each(|best| outcome.merge(best));
@@ -206,7 +207,7 @@ impl Walk<'_> {
         }
         if valid != clauses.len() {
             let none = if valid == 0 { ". None validated" } else { "" };
-            let message = || format!("{} must validate all the schemas (allOf){none}", quote(&trail.text()));
+            let message = || format!("{} must validate all the schemas (allOf){none}", quote(&trail.validator_path()));
             self.fail(outcome, || Failure::of_all(message()));
         }
     }
@@ -320,7 +321,7 @@ impl Walk<'_> {
                     if self.is_done(outcome) {
                         return;
                     }
-                    let message = || format!("{}.{name} in body is a forbidden property", trail.text());
+                    let message = || format!("{}.{name} in body is a forbidden property", trail.validator_path());
                     let what = || What::Invalid(name.as_str().into());
                     self.fail(outcome, || Failure::with_message(trail, what(), message()));
                 }

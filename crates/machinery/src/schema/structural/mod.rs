@@ -20,6 +20,7 @@ pub use check::{PatternFault, check};
 pub use object_meta::{CoerceError, Invalid, MetadataError};
 pub use read::ReadError;
 pub use sort::{read_numbers, repeated_keys, sort};
+pub use trail::Trail;
 pub use view::StructuralView;
 
 use crate::schema::ListType;

@@ -5,6 +5,7 @@ use super::trail::Trail;
 use super::{Structural, sort};
 use crate::decode::{self, DecodeError};
 use crate::field;
+use crate::patch::go_text;
 use crate::schema::{Type, TypeRef};
 use crate::value::{Map, Value};
 
@@ -104,7 +105,7 @@ pub(super) fn read(metadata: &mut Value, invalid: Invalid) -> Result<Vec<String>
             let (kept, unknown) = match sent {
                 Value::Object(map) => field_by_field(map, kind),
                 other => {
-                    let words = go_type(&other);
+                    let words = go_text::type_of(&other);
                     *metadata = other;
                     return Err(MetadataError::NoObject(words));
                 }
@@ -141,19 +142,6 @@ fn finished(mut value: Value, kind: &'static Type) -> Value {
 
 fn unknown_path(text: &str) -> Option<String> {
     text.strip_prefix("unknown field \"")?.strip_suffix('"').map(str::to_owned)
-}
-
-/// The Go type of a value in a tree without types.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) | Value::Written(_) => "map[string]interface {}",
-    }
 }
 
 pub(super) fn object_meta() -> &'static Type {

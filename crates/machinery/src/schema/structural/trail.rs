@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+/// Different messages of upstream name the same place differently; each way is a method.
 #[derive(Clone, Copy)]
-pub(super) struct Trail<'a> {
+pub struct Trail<'a> {
     parent: Option<&'a Trail<'a>>,
     step: Step<'a>,
 }
@@ -12,49 +13,67 @@ pub(super) struct Trail<'a> {
 enum Step<'a> {
     Root,
     Property(&'a str),
-    /// An entry of a map.
+    /// An entry of a map, or a field that is not there.
     Entry(&'a str),
     Index(usize),
 }
 
-impl<'a> Trail<'a> {
-    pub(super) const ROOT: Trail<'static> = Trail { parent: None, step: Step::Root };
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Dotted,
+    FieldPath,
+    Validator,
+}
 
-    pub(super) fn property(&'a self, name: &'a str) -> Trail<'a> {
+impl<'a> Trail<'a> {
+    pub const ROOT: Trail<'static> = Trail { parent: None, step: Step::Root };
+
+    pub fn property(&'a self, name: &'a str) -> Trail<'a> {
         Trail { parent: Some(self), step: Step::Property(name) }
     }
 
-    pub(super) fn entry(&'a self, name: &'a str) -> Trail<'a> {
+    pub fn entry(&'a self, name: &'a str) -> Trail<'a> {
         Trail { parent: Some(self), step: Step::Entry(name) }
     }
 
-    pub(super) fn index(&'a self, index: usize) -> Trail<'a> {
+    pub fn index(&'a self, index: usize) -> Trail<'a> {
         Trail { parent: Some(self), step: Step::Index(index) }
     }
 
-    pub(super) fn is_root(&self) -> bool {
+    pub fn is_root(&self) -> bool {
         matches!(self.step, Step::Root)
     }
 
     /// As strict field validation names places: `spec.map.key[0]`.
-    pub(super) fn dotted(&self) -> String {
-        self.text(false)
+    pub fn dotted(&self) -> String {
+        self.text(Style::Dotted)
     }
 
     /// As validation errors name them: `spec.map[key][0]`.
-    pub(super) fn field_path(&self) -> String {
-        self.text(true)
+    pub fn field_path(&self) -> String {
+        self.text(Style::FieldPath)
     }
 
-    fn text(&self, bracketed: bool) -> String {
-        let mut text = self.parent.map(|parent| parent.text(bracketed)).unwrap_or_default();
+    /// As the validator of values names them: as [`Trail::dotted`], but an entry of a map, or a field that is not there,
+    /// has a point in front even at the root.
+    pub fn validator_path(&self) -> String {
+        self.text(Style::Validator)
+    }
+
+    fn text(&self, style: Style) -> String {
+        let mut text = self.parent.map(|parent| parent.text(style)).unwrap_or_default();
         match self.step {
             Step::Root => {}
-            Step::Entry(name) if bracketed => {
+            Step::Entry(name) if style == Style::FieldPath => {
                 let _ = write!(text, "[{name}]");
             }
             Step::Property(name) | Step::Entry(name) => {
-                if self.parent.is_some_and(|parent| !parent.is_root()) {
+                let is_entry = matches!(self.step, Step::Entry(_));
+                let has_point = match style {
+                    Style::Validator => is_entry || !text.is_empty(),
+                    _ => self.parent.is_some_and(|parent| !parent.is_root()),
+                };
+                if has_point {
                     text.push('.');
                 }
                 text.push_str(name);
