@@ -15,6 +15,7 @@ mod control_plane;
 mod files;
 mod flags;
 mod host;
+mod in_process;
 mod kubeconfig;
 mod limits;
 mod lock;
