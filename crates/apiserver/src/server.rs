@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rkube_access::authenticate::service_account::Signer;
 use rkube_access::authenticate::{Authenticators, TokenFile};
 use rkube_access::authorize::Authorizers;
+use rkube_access::impersonate::Impersonation;
 use rkube_access::{User, UserRef};
 use rkube_admission::{Chain, Plugin, plugins};
 use rkube_catalog::Catalog;
@@ -45,6 +46,8 @@ pub struct Config {
     pub features: Features,
     pub in_flight_max: InFlightMax,
     pub token_file: TokenFile,
+    /// Whether requests without credentials are `system:anonymous`; otherwise they are refused.
+    pub anonymous: bool,
     /// PEM of the key that signs the tokens of service accounts.
     pub service_account_key: String,
     /// From where services get their addresses: one range, or one of each family with that of the default family first.
@@ -73,6 +76,7 @@ pub struct ApiServer {
     pub(crate) openapi: OpenApi,
     pub(crate) authenticators: Authenticators,
     pub(crate) authorizers: Arc<Authorizers>,
+    pub(crate) impersonation: Impersonation,
     /// Signs the tokens of service accounts.
     pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) features: Features,
@@ -114,7 +118,8 @@ impl ApiServer {
         let catalog = Catalog::start(config.store.clone(), &config.kinds, config.clock.clone()).await;
         let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
         let allocation = Allocation::new(ranges);
-        let authenticators = Authenticators::new(config.token_file, signer.clone(), &catalog, &config.clock);
+        let authenticators =
+            Authenticators::new((config.token_file, config.anonymous), signer.clone(), &catalog, &config.clock);
         let authorizers = Arc::new(Authorizers::default());
         let mut chain = plugins::all(&catalog.snapshot(), &config.entropy, &authorizers);
         chain.extend(plugins);
@@ -131,6 +136,7 @@ impl ApiServer {
             openapi: OpenApi::default(),
             authenticators,
             authorizers,
+            impersonation: Impersonation::default(),
             signer,
             features: config.features,
             catalog,

@@ -87,6 +87,11 @@ pub struct Up {
     #[arg(long, value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
 
+    /// Whether requests without credentials are let in, as `system:anonymous`
+    #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, action = clap::ArgAction::Set)]
+    pub anonymous_auth: bool,
+
     /// Where services get their addresses from: one range, or one of IPv4 and one of IPv6 for dual-stack services. The
     /// first one's family is the default
     #[arg(long, value_name = "CIDR[,CIDR]", default_value = "10.96.0.0/12")]

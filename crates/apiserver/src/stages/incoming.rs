@@ -5,6 +5,7 @@ use http::request::Parts;
 use rkube_access::UserRef;
 use rkube_catalog::Snapshot;
 
+use super::impersonation::Wanted;
 use crate::request::{Options, RequestInfo};
 
 /// What a request asks, by whom, and of what. Nothing on the road changes it.
@@ -15,6 +16,8 @@ pub struct Incoming<'a> {
     pub info: &'a RequestInfo,
     /// The user of the connection.
     pub connection: Option<&'a UserRef>,
+    /// Whom the request wants to act as.
+    pub wanted: &'a Wanted,
     /// Whether the answer is laid out for people: they asked for it, or look with a browser or on the command line.
     pub pretty: bool,
 }
@@ -24,14 +27,14 @@ impl<'a> Incoming<'a> {
         parts: &'a Parts,
         catalog: &'a Snapshot,
         info: &'a RequestInfo,
-        connection: Option<&'a UserRef>,
+        (connection, wanted): (Option<&'a UserRef>, &'a Wanted),
         options: &Options,
     ) -> Incoming<'a> {
         let pretty = options.pretty.unwrap_or_else(|| {
             let agent = text_of(parts, &header::USER_AGENT);
             ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
         });
-        Incoming { parts, catalog, info, connection, pretty }
+        Incoming { parts, catalog, info, connection, wanted, pretty }
     }
 
     /// A header as text; empty where there is none that can be read.

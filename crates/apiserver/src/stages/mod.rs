@@ -53,10 +53,11 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let started = self.clock.now_micros();
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let wanted = impersonation::take(&mut parts.headers);
         let (info, options) = request_info::read(&parts);
         let catalog = self.catalog.snapshot();
-        let incoming = Incoming::new(&parts, &catalog, &info, connection, &options);
+        let incoming = Incoming::new(&parts, &catalog, &info, (connection, &wanted), &options);
         let mutating = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let in_flight = self.metrics.in_flight(mutating);
         let mut body = std::pin::pin!(body);
@@ -95,12 +96,13 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         request_info::check(incoming)?;
-        let user = authenticate::run(&self.authenticators, incoming)?;
+        let requester = authenticate::run(&self.authenticators, incoming)?;
         // Here is the place of audit: who asks is known, and nothing is refused to them yet.
-        impersonation::run(&incoming.parts.headers)?;
-        *slot = fairness::run(&self.limits, incoming.info, &user)?;
-        authorize::run(&self.authorizers, &user, incoming.info)?;
-        Ok(route::run(self, incoming, &user, body, options).await?)
+        let acting = impersonation::run(&self.impersonation, &self.authorizers, incoming, requester)?;
+        let user = acting.user();
+        *slot = fairness::run(&self.limits, incoming.info, user)?;
+        authorize::run(&self.authorizers, user, incoming.info)?;
+        Ok(route::run(self, incoming, user, body, options).await?)
     }
 }
 
