@@ -13,6 +13,7 @@ mod bootstrap;
 mod content;
 mod definitions;
 mod discovery;
+mod endpoints;
 mod features;
 mod health;
 mod identity_lease;

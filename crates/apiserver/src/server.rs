@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use parking_lot::Mutex;
 use rkube_access::authenticate::service_account::Signer;
 use rkube_access::authenticate::{Authenticators, TokenFile};
@@ -24,6 +25,7 @@ use crate::allocation::repair::{self, Repair};
 use crate::allocation::{Allocation, Ranges};
 use crate::bootstrap;
 use crate::definitions;
+use crate::endpoints;
 use crate::features::Features;
 use crate::health::Probe;
 use crate::identity_lease;
@@ -32,7 +34,7 @@ use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::registry::{Component, Engine};
 
-/// How long the end waits for the server's lease to be removed.
+/// How long the end waits for the server's lease and endpoint to be removed.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a server is made from.
@@ -53,8 +55,9 @@ pub struct Config {
     /// From where services get their addresses: one range, or one of each family with that of the default family first.
     pub service_ranges: Vec<Subnet>,
     pub node_ports: std::ops::RangeInclusive<u16>,
-    /// Where the `kubernetes` service's endpoints are, and the port they listen on.
-    pub advertise: (IpAddr, u16),
+    /// Where others reach this server: its address among the endpoints of the service `kubernetes`, and its port. Without
+    /// an address there are no such endpoints.
+    pub advertise: (Option<IpAddr>, u16),
     /// This host, in the name of the server's identity.
     pub host_name: String,
     /// The other parts of the control plane, for those who ask how they are.
@@ -82,14 +85,14 @@ pub struct ApiServer {
     pub(crate) features: Features,
     /// True once the server takes no more work: watches end.
     pub(crate) draining: watch::Sender<bool>,
-    pub(crate) advertise: (IpAddr, u16),
+    pub(crate) advertise: (Option<IpAddr>, u16),
     pub(crate) host_name: String,
     pub(crate) components: Vec<Component>,
     pub(crate) log: Probe,
     /// Who the server is in requests of its own.
     pub(crate) itself: UserRef,
-    /// Keeps the server's lease.
-    identity: Mutex<Option<JoinHandle<()>>>,
+    /// Those who say that the server is there, and take that back at its end.
+    presence: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -123,6 +126,7 @@ impl ApiServer {
         let authorizers = Arc::new(Authorizers::default());
         let mut chain = plugins::all(&catalog.snapshot(), &config.entropy, &authorizers);
         chain.extend(plugins);
+        let alone = !config.store_is_shared;
         let engine = Engine::new(config.store.clone(), config.clock.clone(), config.store_is_shared);
         let server = Arc::new(ApiServer {
             admission: Chain::new(chain),
@@ -146,7 +150,7 @@ impl ApiServer {
             components: config.components,
             log: config.log,
             itself: Arc::new(User::apiserver()),
-            identity: Mutex::default(),
+            presence: Mutex::default(),
         });
         let mut range = DefaultRange::default();
         bootstrap::run(&server, &mut range).await.map_err(|status| Error::Bootstrap(status.message))?;
@@ -155,7 +159,11 @@ impl ApiServer {
         repair.services(&server).await;
         tokio::spawn(repair::run(Arc::downgrade(&server), repair));
         tokio::spawn(bootstrap::keep(Arc::downgrade(&server), range));
-        *server.identity.lock() = Some(tokio::spawn(identity_lease::keep(Arc::downgrade(&server))));
+        let mut presence = vec![tokio::spawn(identity_lease::keep(Arc::downgrade(&server)))];
+        if let (Some(address), _) = server.advertise {
+            presence.push(tokio::spawn(endpoints::keep(Arc::downgrade(&server), address, alone)));
+        }
+        *server.presence.lock() = presence;
         Ok(server)
     }
 
@@ -167,11 +175,9 @@ impl ApiServer {
     /// The last thing that the server does, once its clients are gone: takes leave of the others. The store may end then.
     pub async fn finish(&self) {
         self.drain();
-        let identity = self.identity.lock().take();
-        if let Some(identity) = identity {
-            // What is left behind when this takes too long runs out by itself.
-            let _ = tokio::time::timeout(FINISH_TIMEOUT, identity).await;
-        }
+        let presence = std::mem::take(&mut *self.presence.lock());
+        // What is left behind when this takes too long runs out by itself.
+        let _ = tokio::time::timeout(FINISH_TIMEOUT, join_all(presence)).await;
         self.catalog.cache().close();
     }
 

@@ -1,6 +1,6 @@
 //! The command line: one struct per command, from which parsing and help come.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -58,6 +58,11 @@ pub struct Up {
     /// Where to serve; port 0 takes a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443", value_parser = parse_listen)]
     pub listen: SocketAddr,
+
+    /// The address under which others reach this server, among the endpoints of the service `kubernetes` [default: the one
+    /// of --listen, or that of this host's default route where --listen is any address or loopback]
+    #[arg(long, value_name = "ADDR")]
+    pub advertise_address: Option<IpAddr>,
 
     /// Where objects are kept: `embedded` in the data directory, `memory` until the end of the process, or in an etcd
     #[arg(long, value_name = "embedded|memory|etcd=URL[,URL]", default_value = "embedded")]
