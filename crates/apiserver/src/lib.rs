@@ -14,6 +14,7 @@ mod content;
 mod default_range;
 mod definitions;
 mod discovery;
+mod endpoints;
 mod features;
 mod health;
 mod identity_lease;
