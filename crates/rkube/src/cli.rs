@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use rkube_controllers::Selection;
+
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 
 /// The Kubernetes release whose interface rkube serves.
@@ -113,6 +115,11 @@ pub struct Up {
     /// How many requests that change something may be in flight; 0 for any number
     #[arg(long, value_name = "COUNT", default_value_t = 200)]
     pub max_mutating_requests_inflight: usize,
+
+    /// Which controllers run: `*` for all that are on by default, `NAME` for one more, `-NAME` for one less. Names are
+    /// those of kube-controller-manager
+    #[arg(long, value_name = "NAME,...", default_value = "*", allow_hyphen_values = true)]
+    pub controllers: Selection,
 }
 
 const UP_EXAMPLES: &str = "\

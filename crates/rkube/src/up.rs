@@ -18,7 +18,7 @@ use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepi
 
 use crate::cli::Up;
 use crate::control::Door;
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, ControllerOptions};
 use crate::flags::StoreChoice;
 use crate::host::{Started, SystemClock, SystemEntropy};
 use crate::lock::Lock;
@@ -109,8 +109,12 @@ impl Cluster {
             log: Arc::new(move || log.check(&SystemClock)),
         };
         let tls = tls::server_config(&pki)?;
-        let control_plane =
-            ControlPlane::start(config, listener, tls, limits::connections(), pki.ca.certificate.clone()).await?;
+        let controllers = ControllerOptions {
+            root_ca: pki.ca.certificate.clone(),
+            selection: options.controllers.clone(),
+            namespace_grace: Duration::ZERO,
+        };
+        let control_plane = ControlPlane::start(config, listener, tls, limits::connections(), controllers).await?;
 
         let kubeconfig = directory.join("kubeconfig");
         kubeconfig::write(&kubeconfig, &url, &pki);
