@@ -5,7 +5,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::{try_join, try_join_all};
+use futures::future::{join, try_join, try_join_all};
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use rkube_machinery::{Status, Value, json, object};
@@ -13,6 +13,7 @@ use rkube_machinery::{Status, Value, json, object};
 use crate::allocation::default_range::DefaultRange;
 use crate::registry::AGENT;
 use crate::server::ApiServer;
+use crate::{default_roles, initial_config_maps};
 
 /// How often to look whether something is missing.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -40,9 +41,11 @@ pub async fn run(server: &ApiServer, range: &mut DefaultRange) -> Result<(), Sta
     try_join(try_join_all(namespaces), try_join(priority_classes(server), range.settle(server))).await?;
     if server.catalog.find("networking.k8s.io", "v1", "ipaddresses").is_none() {
         tracing::warn!("no service can have an address: networking.k8s.io/v1 is not served");
-        return Ok(());
+        return settle_defaults(server).await;
     }
-    match create_kubernetes_service(server).await {
+    let (service, defaults) = join(create_kubernetes_service(server), settle_defaults(server)).await;
+    defaults?;
+    match service {
         // Its address is of the flags, which differ from what is stored: people have been told.
         Err(status) if range.differs() => {
             tracing::warn!(why = status.message, "there is no service `kubernetes`");
@@ -50,6 +53,11 @@ pub async fn run(server: &ApiServer, range: &mut DefaultRange) -> Result<(), Sta
         }
         made => made,
     }
+}
+
+/// What needs no address.
+async fn settle_defaults(server: &ApiServer) -> Result<(), Status> {
+    try_join(default_roles::settle(server), initial_config_maps::settle(server)).await.map(drop)
 }
 
 /// Makes the range of service addresses and the `kubernetes` service again should somebody remove them, until the server
@@ -64,6 +72,7 @@ pub async fn keep(server: Weak<ApiServer>, mut range: DefaultRange) {
         if kept.is_ok() && server.catalog.find("networking.k8s.io", "v1", "ipaddresses").is_some() {
             kept = create_kubernetes_service(&server).await;
         }
+        let kept = kept.and(initial_config_maps::settle(&server).await);
         if let Err(status) = kept {
             tracing::warn!(why = status.message, "something that every cluster has is missing");
         }

@@ -45,6 +45,8 @@ pub struct Config {
     pub features: Features,
     pub in_flight_max: InFlightMax,
     pub token_file: TokenFile,
+    /// PEM of the authority whose client certificates are taken.
+    pub client_authority: String,
     /// PEM of the key that signs the tokens of service accounts.
     pub service_account_key: String,
     /// From where services get their addresses: one range, or one of each family with that of the default family first.
@@ -73,6 +75,7 @@ pub struct ApiServer {
     pub(crate) openapi: OpenApi,
     pub(crate) authenticators: Authenticators,
     pub(crate) authorizers: Arc<Authorizers>,
+    pub(crate) client_authority: String,
     /// Signs the tokens of service accounts.
     pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) features: Features,
@@ -115,7 +118,7 @@ impl ApiServer {
         let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
         let allocation = Allocation::new(ranges);
         let authenticators = Authenticators::new(config.token_file, signer.clone(), &catalog, &config.clock);
-        let authorizers = Arc::new(Authorizers::default());
+        let authorizers = Arc::new(Authorizers::new(&catalog.snapshot()));
         let mut chain = plugins::all(&catalog.snapshot(), &config.entropy, &authorizers);
         chain.extend(plugins);
         let engine = Engine::new(config.store.clone(), config.clock.clone(), config.store_is_shared);
@@ -131,6 +134,7 @@ impl ApiServer {
             openapi: OpenApi::default(),
             authenticators,
             authorizers,
+            client_authority: config.client_authority,
             signer,
             features: config.features,
             catalog,
