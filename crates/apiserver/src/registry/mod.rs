@@ -9,6 +9,7 @@ mod continue_token;
 mod create;
 mod delete;
 mod engine;
+mod escalation;
 mod internal_write;
 mod list;
 mod list_body;

@@ -26,6 +26,13 @@ pub struct ObjectName {
     pub name: Text,
 }
 
+impl ObjectName {
+    /// What a role of this name is.
+    pub fn kind(&self) -> &'static str {
+        if self.namespace.is_empty() { "clusterrole" } else { "role" }
+    }
+}
+
 #[derive(Debug)]
 pub struct Role {
     pub rules: Vec<Arc<Rule>>,

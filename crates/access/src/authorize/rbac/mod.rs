@@ -18,12 +18,13 @@ use parking_lot::{RwLock, RwLockWriteGuard};
 use rkube_catalog::{EventType, Limit, Object, Resource, Snapshot, Subscription};
 use rkube_machinery::field::quote;
 
-pub use cover::{COMBINATIONS_MAX, Coverage, Uncovered};
+pub use cover::{COMBINATIONS_MAX, Coverage, Uncovered, quoted_list};
+pub use index::ObjectName;
 pub use rule::Rule;
 
 use super::{Attributes, Authorizer, Decision, Rules};
 use crate::User;
-use index::{Index, ObjectName};
+use index::Index;
 use rule::Asked;
 use table::Table;
 
@@ -31,7 +32,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 /// Reviews show so many rules; where there are more, they say that they are incomplete.
 const RULES_SHOWN_MAX: usize = 10_000;
 /// So many missing roles are named.
-const MISSING_SHOWN_MAX: usize = 1_000;
+pub const MISSING_SHOWN_MAX: usize = 1_000;
 /// All events that there are.
 const NO_LIMIT: Limit = Limit { events: usize::MAX, bytes: usize::MAX };
 
@@ -57,10 +58,9 @@ struct Known {
     subscription: Subscription,
 }
 
-/// A name in the words of an error: a Role or a ClusterRole that is not there.
+/// A Role or a ClusterRole that is not there, as an error.
 fn not_found(role: &ObjectName) -> String {
-    let kind = if role.namespace.is_empty() { "clusterrole" } else { "role" };
-    format!("{kind}.{GROUP} {} not found", quote(&role.name))
+    format!("{}.{GROUP} {} not found", role.kind(), quote(&role.name))
 }
 
 impl Rbac {
@@ -99,10 +99,9 @@ impl Rbac {
         self.ask(|index| Some(index.role(&name)?.rules.iter().map(|rule| Rule::clone(rule)).collect()))
     }
 
-    /// Roles that the user is bound to and that are not there, as errors.
-    pub fn missing(&self, user: &User, namespace: &str) -> Vec<String> {
-        let missing = self.ask(|index| index.missing(user, namespace));
-        missing.iter().take(MISSING_SHOWN_MAX).map(not_found).collect()
+    /// Roles that the user is bound to and that are not there: the first [`MISSING_SHOWN_MAX`].
+    pub fn missing(&self, user: &User, namespace: &str) -> Vec<ObjectName> {
+        self.ask(|index| index.missing(user, namespace)).into_iter().take(MISSING_SHOWN_MAX).collect()
     }
 
     fn allowed_by(&self, user: &User, attributes: &Attributes<'_>) -> Option<String> {
@@ -131,7 +130,7 @@ impl Authorizer for Rbac {
             let found = self.allowed_by(user, attributes);
             return found.map(|binding| format!("RBAC: allowed by {binding}")).unwrap_or_default();
         }
-        let missing = self.missing(user, attributes.namespace());
+        let missing: Vec<String> = self.missing(user, attributes.namespace()).iter().map(not_found).collect();
         if missing.is_empty() { String::new() } else { format!("RBAC: {}", together(&missing)) }
     }
 
