@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::allocation::{Allocation, Ranges};
-use crate::bootstrap;
+use crate::bootstrap::{self, Bootstrap};
 use crate::content::Answer;
 use crate::default_range::DefaultRange;
 use crate::definitions::{self, DefinitionWriter};
@@ -55,6 +55,8 @@ pub struct Config {
     pub token_file: TokenFile,
     /// Whether requests without credentials are `system:anonymous`; otherwise they are refused.
     pub anonymous: bool,
+    /// PEM of the authority whose client certificates are taken.
+    pub client_authority: String,
     /// PEM of the key that signs the tokens of service accounts.
     pub service_account_key: String,
     /// From where services get their addresses: one range, or one of each family with that of the default family first.
@@ -100,6 +102,7 @@ impl ApiServer {
     /// `plugins`: more of them, asked after those that there are.
     pub(crate) async fn start_with(mut config: Config, plugins: Vec<Box<dyn Plugin>>) -> Result<Arc<ApiServer>, Error> {
         let draining = watch::Sender::new(false);
+        let client_authority = std::mem::take(&mut config.client_authority);
         let ((address, port), host, alone) = (config.advertise, config.host_name.clone(), !config.store_is_shared);
         let registry = Arc::new(registry(&mut config, plugins, draining.subscribe()).await?);
         let road = Arc::new(road(config, &registry));
@@ -107,14 +110,15 @@ impl ApiServer {
         let allocation = &registry.allocation;
         let service = bootstrap::kubernetes_service(&allocation.first_address(), port);
         let mut range = DefaultRange::new(allocation.cidrs());
-        let made = bootstrap::run(&client, &service, &mut range).await;
+        let bootstrap = Bootstrap { client: client.clone(), service, client_authority };
+        let made = bootstrap.run(&registry, &mut range).await;
         made.map_err(|status| Error::Bootstrap(status.message))?;
         let definitions = Arc::new(DefinitionWriter { client: client.clone(), registry: registry.clone() });
         definitions::start(&definitions).await;
         let mut repair = Repair::default();
         repair.services(&registry).await;
         tokio::spawn(repair::run(Arc::downgrade(&registry), repair));
-        tokio::spawn(bootstrap::keep(client.clone(), service, range));
+        tokio::spawn(bootstrap.keep(Arc::downgrade(&registry), range));
         let mut presence = vec![tokio::spawn(identity_lease::keep(client.clone(), Arc::downgrade(&registry), host))];
         if let Some(address) = address {
             let membership = Membership::new(registry.store.clone(), Member { port, address });
@@ -163,7 +167,7 @@ async fn registry(
     let catalog = Catalog::start(store.clone(), &config.kinds, clock.clone()).await;
     let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
     let authenticators = Authenticators::new((token_file, config.anonymous), signer.clone(), &catalog, clock);
-    let authorizers = Arc::new(Authorizers::default());
+    let authorizers = Arc::new(Authorizers::new(&catalog.snapshot()));
     let mut chain = plugins::all(&catalog.snapshot(), entropy, &authorizers);
     chain.extend(plugins);
     Ok(Registry {

@@ -75,6 +75,7 @@ fn config() -> Config {
         features: crate::features::Features::default(),
         token_file: rkube_access::authenticate::TokenFile::default(),
         anonymous: true,
+        client_authority: "authority".to_owned(),
         service_account_key: String::new(),
         service_ranges: vec![rkube_machinery::names::address::Subnet::parse_sloppy("10.96.0.0/12").unwrap()],
         node_ports: 30000..=32767,

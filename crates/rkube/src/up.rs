@@ -97,6 +97,7 @@ impl Cluster {
             },
             token_file: tokens::known(tokens),
             anonymous: options.anonymous_auth,
+            client_authority: pki.ca.certificate.clone(),
             service_account_key: pki.service_account_key.clone(),
             service_ranges: options.service_cluster_ip_range.ranges().to_vec(),
             node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,

@@ -135,10 +135,7 @@ impl Check<'_> {
     }
 
     fn denied(&self, attributes: &Attributes<'_>, reason: &str) -> Denied {
-        let mut why = attributes.refusal(self.requester);
-        if !reason.is_empty() {
-            why = format!("{why}: {reason}");
-        }
+        let why = attributes.refusal(self.requester, reason);
         let (group, resource, name) = match attributes {
             Attributes::Path { .. } => ("", "", ""),
             Attributes::Resource(asked) => (asked.group, asked.resource, asked.name),
