@@ -25,7 +25,7 @@ pub struct Followed {
 impl ApiServer {
     /// What is served.
     pub fn catalog(&self) -> &Arc<Catalog> {
-        &self.catalog
+        &self.road.catalog
     }
 
     /// Follows all objects of a resource. `in_storage_form`: as they are stored, in whatever version that is; then nothing
@@ -42,10 +42,10 @@ impl ApiServer {
                 ResourceAttributes { verb, group, version, resource, ..Default::default() },
             )?;
         }
-        let mut generations = self.catalog.generations();
+        let mut generations = self.road.catalog.generations();
         loop {
             generations.mark_unchanged();
-            let served = self.catalog.find(group, version, resource).filter(|served| served.cache.is_some());
+            let served = self.road.catalog.find(group, version, resource).filter(|served| served.cache.is_some());
             let served = served.ok_or_else(|| Status::not_found(&GroupResource::new(group, resource), ""))?;
             let objects = if in_storage_form { served.stored().clone() } else { served.readable().await? };
             if objects.has_ended() {
@@ -63,10 +63,11 @@ impl ApiServer {
 
     fn authorize_following(&self, user: &User, asked: ResourceAttributes<'_>) -> Result<(), Status> {
         let attributes = Attributes::Resource(asked);
-        if self.authorizers.allow(user, &attributes) {
+        if self.road.authorizers.allow(user, &attributes) {
             return Ok(());
         }
         let resource = GroupResource::new(asked.group, asked.resource);
-        Err(Status::forbidden(&resource, "", attributes.refusal(user)))
+        let reason = self.road.authorizers.verdict(user, &attributes).reason;
+        Err(Status::forbidden(&resource, "", attributes.refusal(user, &reason)))
     }
 }

@@ -1,6 +1,6 @@
 //! The command line: one struct per command, from which parsing and help come.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -61,6 +61,11 @@ pub struct Up {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443", value_parser = parse_listen)]
     pub listen: SocketAddr,
 
+    /// The address under which others reach this server, among the endpoints of the service `kubernetes` [default: the one
+    /// of --listen, or that of this host's default route where --listen is any address or loopback]
+    #[arg(long, value_name = "ADDR")]
+    pub advertise_address: Option<IpAddr>,
+
     /// Where objects are kept: `embedded` in the data directory, `memory` until the end of the process, or in an etcd
     #[arg(long, value_name = "embedded|memory|etcd=URL[,URL]", default_value = "embedded")]
     pub store: StoreChoice,
@@ -88,6 +93,11 @@ pub struct Up {
     /// A CSV file of bearer tokens: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
+
+    /// Whether requests without credentials are let in, as `system:anonymous`
+    #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, action = clap::ArgAction::Set)]
+    pub anonymous_auth: bool,
 
     /// Where services get their addresses from: one range, or one of IPv4 and one of IPv6 for dual-stack services. The
     /// first one's family is the default

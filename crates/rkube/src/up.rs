@@ -25,7 +25,7 @@ use crate::lock::Lock;
 use crate::logging::Written;
 use crate::pki::{self, ServerNames};
 use crate::signals::{self, Signals};
-use crate::{authority, files, kubeconfig, limits, logging, served, stores, tls, tokens};
+use crate::{advertise, authority, files, kubeconfig, limits, logging, served, stores, tls, tokens};
 
 /// How often to ask whether a client that says nothing is still there; upstream's.
 const KEEPALIVE_PERIOD: Duration = Duration::from_secs(3 * 60);
@@ -78,7 +78,9 @@ impl Cluster {
         }
 
         let first_service_address = options.service_cluster_ip_range.first_address();
-        let names = ServerNames::of_this_host(first_service_address, options.listen.ip());
+        let services = &options.service_cluster_ip_range.ranges()[0];
+        let advertised = advertise::address(options.advertise_address, options.listen.ip(), services)?;
+        let names = ServerNames::of_this_host(first_service_address, options.listen.ip(), advertised);
         let pki = pki::load_or_create(&directory.join("pki"), &names, SystemClock.now_seconds(), &SystemEntropy)?;
         let tokens = options.token_auth_file.as_deref().map(tokens::read).transpose()?.unwrap_or_default();
 
@@ -94,10 +96,12 @@ impl Cluster {
                 mutating: options.max_mutating_requests_inflight,
             },
             token_file: tokens::known(tokens),
+            anonymous: options.anonymous_auth,
+            client_authority: pki.ca.certificate.clone(),
             service_account_key: pki.service_account_key.clone(),
             service_ranges: options.service_cluster_ip_range.ranges().to_vec(),
             node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,
-            advertise: (address.ip(), address.port()),
+            advertise: (advertised, address.port()),
             host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             components: vec![Component {
                 name: "scheduler",
