@@ -2,6 +2,7 @@
 //! in these minutes meets both; of several short rounds the best counts.
 
 mod custom;
+mod garbage;
 mod servers;
 mod single;
 mod work;
@@ -31,6 +32,7 @@ pub async fn run(options: RunOptions) -> Result<()> {
     single::start_and_idle(&mut suite).await?;
     requests(&mut suite).await?;
     custom::run(&mut suite).await?;
+    garbage::run(&mut suite).await?;
     single::filled(&mut suite).await?;
     single::etcd(&mut suite).await?;
     single::files(&mut suite)?;

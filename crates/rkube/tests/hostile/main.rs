@@ -14,6 +14,7 @@ mod directory;
 mod doubling;
 mod ending;
 mod full_disk;
+mod garbage;
 mod identity;
 mod join;
 mod load;
