@@ -39,10 +39,7 @@ pub fn all(catalog: &Snapshot, entropy: &Arc<dyn Entropy>, authorizers: &Arc<Aut
     let pod_security = pod_security::PodSecurity { namespaces: v1("", "namespaces"), pods: v1("", "pods") };
     let ingress_class = default_class::DefaultClass::of_ingresses(v1("networking.k8s.io", "ingressclasses"));
     vec![
-        (
-            "NamespaceLifecycle",
-            Box::new(namespace_lifecycle::NamespaceLifecycle { namespaces: v1("", "namespaces") }),
-        ),
+        ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle { namespaces: v1("", "namespaces") })),
         immediate("LimitRanger", limit_ranger::LimitRanger { ranges: v1("", "limitranges") }),
         ("ServiceAccount", Box::new(service_account)),
         immediate("TaintNodesByCondition", taint_nodes::TaintNodesByCondition),

@@ -307,7 +307,16 @@ mod tests {
         assert_eq!((none.text("port"), none.switch("lookup")), (Some("6443"), true));
         assert_eq!((none.list("names"), none.each("key-file")), (vec!["a".to_owned(), "b".to_owned()], vec![]));
         let some = given(&[
-            "--port=1", "--port", "2", "--names=c", "--names=d,e", "--key_file=x", "--key-file", "y,z", "--lookup=F", "-v=4",
+            "--port=1",
+            "--port",
+            "2",
+            "--names=c",
+            "--names=d,e",
+            "--key_file=x",
+            "--key-file",
+            "y,z",
+            "--lookup=F",
+            "-v=4",
         ])
         .unwrap();
         assert_eq!((some.text("port"), some.switch("lookup"), some.text("v")), (Some("2"), false, Some("4")));

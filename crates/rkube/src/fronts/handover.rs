@@ -77,7 +77,6 @@ fn proof(secret: &str, question: &str) -> String {
 }
 
 impl Handover {
-
     /// Where objects are kept.
     pub fn store_directory(&self) -> PathBuf {
         self.directory.join(STORE)
@@ -135,7 +134,10 @@ async fn connect(address: &str) -> std::io::Result<TcpStream> {
 /// `None`: the one who answers does not know the path.
 async fn get(stream: TcpStream, host: &str, question: &str) -> Option<String> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
-    let request = http::Request::get(format!("{PATH}{question}")).header(http::header::HOST, host).body(Empty::<Bytes>::new()).ok()?;
+    let request = http::Request::get(format!("{PATH}{question}"))
+        .header(http::header::HOST, host)
+        .body(Empty::<Bytes>::new())
+        .ok()?;
     let answer = async {
         let response = sender.send_request(request).await.ok()?;
         if response.status() != http::StatusCode::OK {

@@ -77,7 +77,8 @@ fn prepare(given: &Given, entropy: &dyn Entropy) -> anyhow::Result<Giver> {
 async fn listen(given: &Given) -> anyhow::Result<Vec<TcpListener>> {
     let mut listeners = Vec::new();
     for url in given.list("listen-client-urls") {
-        let host = url.strip_prefix("http://").with_context(|| format!("{url} is no http URL: rkube's etcd has no TLS"))?;
+        let host =
+            url.strip_prefix("http://").with_context(|| format!("{url} is no http URL: rkube's etcd has no TLS"))?;
         let host = host.trim_end_matches('/');
         let addresses: Vec<SocketAddr> = tokio::net::lookup_host(host)
             .await

@@ -83,7 +83,10 @@ mod tests {
             (&["--disable-admission-plugins=ServiceAccount,AlwaysDeny"][..], Ok(2)),
             (&["--enable-admission-plugins=PodSecurity"], Ok(0)),
             (&["--disable-admission-plugins=X"], Err("disable-admission-plugins plugin \"X\" is unknown")),
-            (&["--enable-admission-plugins=AlwaysPullImages"], Err("--enable-admission-plugins=AlwaysPullImages is refused")),
+            (
+                &["--enable-admission-plugins=AlwaysPullImages"],
+                Err("--enable-admission-plugins=AlwaysPullImages is refused"),
+            ),
             (
                 &["--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority"],
                 Err("[Priority] in enable-admission-plugins and disable-admission-plugins overlapped"),
