@@ -84,5 +84,6 @@ fn config() -> Config {
         in_flight_max: crate::limits::InFlightMax::default(),
         components: Vec::new(),
         log: Arc::new(|| Ok(())),
+        disabled_plugins: Vec::new(),
     }
 }
