@@ -130,7 +130,7 @@ impl Snapshot {
     /// These kinds without a store: nothing ever comes into their resources.
     pub fn unfed(kinds: &[Arc<Kind>]) -> Snapshot {
         let shared = crate::cache::Shared::new(storage_kinds(kinds));
-        let resource = |kind: &Kind| shared.find(&crate::cache::prefix_of(&kind.storage_prefix));
+        let resource = |kind: &Kind| shared.find(&crate::resource::prefix_of(&kind.storage_prefix));
         let served = |kind: &Arc<Kind>| Arc::new(Served::new(kind.clone(), resource(kind)));
         Snapshot::new(0, kinds.iter().map(served).collect())
     }
