@@ -7,27 +7,24 @@ use futures::future::try_join;
 use http::{Method, StatusCode};
 use rkube_machinery::{Status, Value, json, object, time};
 
-use crate::bootstrap::{ask, failed};
-use crate::registry::InternalWriter;
-use crate::server::ApiServer;
+use crate::internal_client::{InternalClient, failed};
 
-const NAMESPACE: &str = "kube-system";
+const MAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
 const AUTHENTICATION: &str = "extension-apiserver-authentication";
 const CLIENT_AUTHORITY: &str = "client-ca-file";
 const TOKEN_TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
 const SINCE: &str = "since";
 
 /// Makes what is missing. Authorities that others have added stay.
-pub async fn settle(server: &ApiServer) -> Result<(), Status> {
-    try_join(settle_authority(server), settle_tracking(server)).await.map(drop)
+pub async fn settle(client: &InternalClient, client_authority: &str) -> Result<(), Status> {
+    try_join(settle_authority(client, client_authority.trim()), settle_tracking(client)).await.map(drop)
 }
 
-async fn settle_authority(server: &ApiServer) -> Result<(), Status> {
-    let own = server.client_authority.trim();
+async fn settle_authority(client: &InternalClient, own: &str) -> Result<(), Status> {
     if own.is_empty() {
         return Ok(());
     }
-    settle_entry(server, AUTHENTICATION, CLIENT_AUTHORITY, |known| match known {
+    settle_entry(client, AUTHENTICATION, CLIENT_AUTHORITY, |known| match known {
         known if known.contains(own) => None,
         "" => Some(format!("{own}\n")),
         known => Some(format!("{}\n{own}\n", known.trim_end())),
@@ -35,63 +32,57 @@ async fn settle_authority(server: &ApiServer) -> Result<(), Status> {
     .await
 }
 
-async fn settle_tracking(server: &ApiServer) -> Result<(), Status> {
-    let now = time::format_seconds(server.clock.now_seconds());
+async fn settle_tracking(client: &InternalClient) -> Result<(), Status> {
+    let now = time::format_seconds(client.clock.now_seconds());
     let today = now.split('T').next().unwrap_or_default();
     let is_date = |text: &str| time::parse_date(text).is_ok();
-    settle_entry(server, TOKEN_TRACKING, SINCE, |known| (!is_date(known)).then(|| today.to_owned())).await
+    settle_entry(client, TOKEN_TRACKING, SINCE, |known| (!is_date(known)).then(|| today.to_owned())).await
 }
 
 /// Writes the entry of a map if `wanted` says that it should be another one.
 async fn settle_entry(
-    server: &ApiServer,
+    client: &InternalClient,
     name: &str,
     key: &str,
-    wanted: impl Fn(&str) -> Option<String>,
+    wanted: impl Fn(&str) -> Option<String> + Send,
 ) -> Result<(), Status> {
-    let Some(writer) = InternalWriter::new(server, "", "v1", "configmaps", NAMESPACE) else { return Ok(()) };
-    let found = writer.find(name).await?;
-    let data = |value: String| {
-        let mut data = Value::object();
-        data.set(key, value);
-        data
+    let path = format!("{MAPS}/{name}");
+    let (code, body) = Box::pin(client.ask(Method::GET, &path, "", Bytes::new())).await?;
+    let found = if code == StatusCode::OK { json::parse(&body).unwrap_or_default() } else { Value::Null };
+    let Some(value) = wanted(found.get("data").str(key)) else { return Ok(()) };
+    let mut data = Value::object();
+    data.set(key, value);
+    let metadata = match code {
+        StatusCode::OK => object! { "resourceVersion": found.get("metadata").str("resourceVersion") },
+        _ => object! { "name": name },
     };
-    let Some(found) = found else {
-        let Some(value) = wanted("") else { return Ok(()) };
-        let metadata = object! { "name": name, "namespace": NAMESPACE };
-        let map = object! { "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": data(value) };
-        return match writer.create(map).await {
-            // Another server on the same store was first.
-            Err(status) if status.code != 409 => Err(status),
-            _ => Ok(()),
-        };
+    let body = Bytes::from(json::to_string(&object! { "metadata": metadata, "data": data }));
+    let (method, path, content_type) = match code {
+        StatusCode::OK => (Method::PATCH, path.as_str(), "application/merge-patch+json"),
+        _ => (Method::POST, MAPS, "application/json"),
     };
-    let object = found.object.value(found.revision);
-    let Some(value) = wanted(object.get("data").str(key)) else { return Ok(()) };
-    let version = object.get("metadata").str("resourceVersion");
-    let patch = object! { "metadata": object! { "resourceVersion": version }, "data": data(value) };
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{name}");
-    let body = Bytes::from(json::to_string(&patch));
-    match Box::pin(ask(server, Method::PATCH, &path, "application/merge-patch+json", body)).await? {
+    match Box::pin(client.ask(method, path, content_type, body)).await? {
+        // Another server on the same store was first, or somebody removed it: later.
         (code, _) if code.is_success() || matches!(code, StatusCode::CONFLICT | StatusCode::NOT_FOUND) => Ok(()),
-        (_, body) => Err(failed(&path, &body)),
+        (_, body) => Err(failed(path, &body)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_server;
+    use crate::server::ApiServer;
+    use crate::test_server::{self, ask};
 
     async fn data(server: &ApiServer, name: &str) -> Value {
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{name}");
+        let path = format!("{MAPS}/{name}");
         let (code, body) = ask(server, Method::GET, &path, "", Bytes::new()).await.unwrap();
         assert_eq!(code, StatusCode::OK);
         json::parse(&body).unwrap().get("data").clone()
     }
 
     async fn patch(server: &ApiServer, name: &str, body: &'static str) {
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{name}");
+        let path = format!("{MAPS}/{name}");
         let body = Bytes::from_static(body.as_bytes());
         let (code, _) = ask(server, Method::PATCH, &path, "application/merge-patch+json", body).await.unwrap();
         assert_eq!(code, StatusCode::OK);
@@ -100,15 +91,16 @@ mod tests {
     #[tokio::test]
     async fn they_are_made_and_mended() {
         let server = test_server::server().await;
+        let client = InternalClient::new(&server.road, server.road.registry.itself.clone());
         assert_eq!(data(&server, AUTHENTICATION).await.str(CLIENT_AUTHORITY), "authority\n");
         assert_eq!(data(&server, TOKEN_TRACKING).await.str(SINCE), "1970-01-01");
-        let revision = server.store.revision().await.unwrap();
-        settle(&server).await.unwrap();
-        assert_eq!(server.store.revision().await.unwrap(), revision, "there was nothing to do");
+        let revision = server.road.registry.store.revision().await.unwrap();
+        settle(&client, "authority").await.unwrap();
+        assert_eq!(server.road.registry.store.revision().await.unwrap(), revision, "there was nothing to do");
 
         patch(&server, AUTHENTICATION, r#"{"data":{"client-ca-file":"another\n","more":"x"}}"#).await;
         patch(&server, TOKEN_TRACKING, r#"{"data":{"since":"never"}}"#).await;
-        settle(&server).await.unwrap();
+        settle(&client, "authority").await.unwrap();
         let found = data(&server, AUTHENTICATION).await;
         assert_eq!((found.str(CLIENT_AUTHORITY), found.str("more")), ("another\nauthority\n", "x"));
         assert_eq!(data(&server, TOKEN_TRACKING).await.str(SINCE), "1970-01-01");

@@ -10,9 +10,8 @@ use http::{Method, StatusCode};
 use rkube_catalog::Entry;
 use rkube_machinery::{Status, Value, json};
 
-use crate::bootstrap::{ask, failed};
-use crate::registry::InternalWriter;
-use crate::server::ApiServer;
+use crate::internal_client::{InternalClient, failed};
+use crate::registry::{InternalWriter, Registry};
 use plan::Plan;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -21,25 +20,38 @@ const ATTEMPTS_MAX: usize = 4;
 
 /// Returns when all are as they should be. All are written at once, so that they share their way to the disk; nothing
 /// is written where nothing is to be done.
-pub async fn settle(server: &ApiServer) -> Result<(), Status> {
+pub async fn settle(client: &InternalClient, registry: &Registry) -> Result<(), Status> {
     let objects = table::objects();
-    let settled = join_all(objects.iter().map(|expected| settle_one(server, expected))).await;
+    let settled = join_all(objects.iter().map(|expected| settle_one(client, registry, expected))).await;
     settled.into_iter().collect()
 }
 
-async fn settle_one(server: &ApiServer, expected: &Value) -> Result<(), Status> {
+async fn settle_one(client: &InternalClient, registry: &Registry, expected: &Value) -> Result<(), Status> {
     let metadata = expected.get("metadata");
     let resource = format!("{}s", expected.str("kind").to_lowercase());
-    let Some(writer) = InternalWriter::new(server, GROUP, "v1", &resource, metadata.str("namespace")) else {
-        // The group is turned off.
-        return Ok(());
-    };
+    // The group may be turned off.
+    let Some(served) = registry.catalog.find(GROUP, "v1", &resource) else { return Ok(()) };
+    let writer = InternalWriter::of(registry, served.clone(), metadata.str("namespace"));
     let mut last = Ok(());
     for _ in 0..ATTEMPTS_MAX {
+        let mut object = expected.clone();
+        served.kind.schema.complete(&mut object);
         let existing = writer.find(metadata.str("name")).await?;
         last = match existing {
-            None => create(server, &writer, &resource, expected).await,
-            Some(existing) => bring_up_to_date(server, &writer, &resource, expected, &existing).await,
+            None => writer.create(object).await.map(drop),
+            Some(existing) => match plan::plan(expected, &existing.object.value(existing.revision)) {
+                Plan::Nothing => Ok(()),
+                Plan::Protected => {
+                    let name = existing.object.name.as_str();
+                    tracing::warn!(resource, name, "a default role lacks something and is marked not to be updated");
+                    Ok(())
+                }
+                Plan::Recreate => {
+                    writer.delete(&existing.object.name, &existing.object.uid).await?;
+                    writer.create(object).await.map(drop)
+                }
+                Plan::Update(object) => Box::pin(update(client, &resource, &existing, &object)).await,
+            },
         };
         match &last {
             Err(status) if matches!(status.code, 404 | 409) => {}
@@ -49,52 +61,19 @@ async fn settle_one(server: &ApiServer, expected: &Value) -> Result<(), Status> 
     last
 }
 
-async fn create(
-    server: &ApiServer,
-    writer: &InternalWriter<'_>,
-    resource: &str,
-    expected: &Value,
-) -> Result<(), Status> {
-    let mut object = expected.clone();
-    if let Some(served) = server.catalog.find(GROUP, "v1", resource) {
-        served.kind.schema.complete(&mut object);
-    }
-    writer.create(object).await.map(drop)
-}
-
-async fn bring_up_to_date(
-    server: &ApiServer,
-    writer: &InternalWriter<'_>,
-    resource: &str,
-    expected: &Value,
-    existing: &Entry,
-) -> Result<(), Status> {
-    let name = existing.object.name.as_str();
-    match plan::plan(expected, &existing.object.value(existing.revision)) {
-        Plan::Nothing => Ok(()),
-        Plan::Protected => {
-            tracing::warn!(resource, name, "a default role lacks something and is marked not to be updated");
-            Ok(())
+async fn update(client: &InternalClient, resource: &str, existing: &Entry, object: &Value) -> Result<(), Status> {
+    let scope = match existing.object.namespace.as_str() {
+        "" => String::new(),
+        namespace => format!("namespaces/{namespace}/"),
+    };
+    let path = format!("/apis/{GROUP}/v1/{scope}{resource}/{}", existing.object.name);
+    let body = Bytes::from(json::to_string(object));
+    match client.ask(Method::PUT, &path, "application/json", body).await? {
+        (code, _) if code.is_success() => Ok(()),
+        (code @ (StatusCode::NOT_FOUND | StatusCode::CONFLICT), body) => {
+            Err(Status { code: code.as_u16(), ..failed(&path, &body) })
         }
-        Plan::Recreate => {
-            writer.delete(name, &existing.object.uid).await?;
-            create(server, writer, resource, expected).await
-        }
-        Plan::Update(object) => {
-            let scope = match existing.object.namespace.as_str() {
-                "" => String::new(),
-                namespace => format!("namespaces/{namespace}/"),
-            };
-            let path = format!("/apis/{GROUP}/v1/{scope}{resource}/{name}");
-            let body = Bytes::from(json::to_string(&object));
-            match Box::pin(ask(server, Method::PUT, &path, "application/json", body)).await? {
-                (code, _) if code.is_success() => Ok(()),
-                (code @ (StatusCode::NOT_FOUND | StatusCode::CONFLICT), body) => {
-                    Err(Status { code: code.as_u16(), ..failed(&path, &body) })
-                }
-                (_, body) => Err(failed(&path, &body)),
-            }
-        }
+        (_, body) => Err(failed(&path, &body)),
     }
 }
 

@@ -10,17 +10,17 @@ use rkube_kinds::kind::Part;
 use rkube_machinery::field::quote;
 use rkube_machinery::{GroupResource, Status, Text, Value};
 
-use super::Call;
+use super::write::Write;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 /// What the garbage collector changes, and what changes by itself.
 const COLLECTOR_FIELDS: [&str; 4] = ["ownerReferences", "finalizers", "selfLink", "managedFields"];
 
-impl Call<'_> {
+impl Write<'_> {
     /// `old`: what an update changes.
     pub(super) fn check_escalation(&self, object: &Value, old: Option<&Value>) -> Result<(), Status> {
-        let kind = &self.served.kind;
-        if kind.group != GROUP || self.part != Part::Main || is_master(self.user) {
+        let kind = &self.request.served.kind;
+        if kind.group != GROUP || self.request.part != Part::Main || is_master(self.request.user) {
             return Ok(());
         }
         if old.is_some_and(|old| self.changes_collector_fields_only(object, old)) {
@@ -33,7 +33,7 @@ impl Call<'_> {
     }
 
     fn check_role(&self, role: &Value, old: Option<&Value>) -> Result<(), Status> {
-        if self.may("escalate", &self.served.kind.resource, &self.info.name) {
+        if self.may("escalate", &self.request.served.kind.resource, &self.request.info.name) {
             return Ok(());
         }
         self.check_grant(role, &Rule::all_of(role))?;
@@ -50,7 +50,7 @@ impl Call<'_> {
         let (kind, name) = (reference.str("kind"), reference.str("name"));
         let (resource, namespace) = match kind {
             "ClusterRole" => ("clusterroles", ""),
-            "Role" => ("roles", self.info.namespace.as_str()),
+            "Role" => ("roles", self.request.info.namespace.as_str()),
             _ => {
                 let message = format!("unsupported role reference kind: {}", quote(kind));
                 return Err(Status { code: 500, message, ..Status::default() });
@@ -59,7 +59,7 @@ impl Call<'_> {
         if reference.str("apiGroup") == GROUP && self.may("bind", resource, name) {
             return Ok(());
         }
-        let rules = self.server.authorizers.rbac().role_rules(namespace, name);
+        let rules = self.registry.authorizers.rbac().role_rules(namespace, name);
         let rules = rules.ok_or_else(|| Status::not_found(&GroupResource::new(GROUP, resource), name))?;
         self.check_grant(binding, &rules)
     }
@@ -71,16 +71,17 @@ impl Call<'_> {
             group: GROUP,
             version: "*",
             resource,
-            namespace: &self.info.namespace,
+            namespace: &self.request.info.namespace,
             name,
             ..ResourceAttributes::default()
         };
-        self.server.authorizers.allow(self.user, &Attributes::Resource(asked))
+        self.registry.authorizers.allow(self.request.user, &Attributes::Resource(asked))
     }
 
     /// Whether the user may do all that these rules say.
     fn check_grant(&self, object: &Value, rules: &[Rule]) -> Result<(), Status> {
-        let (rbac, user, namespace) = (self.server.authorizers.rbac(), self.user, self.info.namespace.as_str());
+        let (rbac, user, namespace) =
+            (self.registry.authorizers.rbac(), self.request.user, self.request.info.namespace.as_str());
         let Err(missing) = rbac.covers(user, namespace, rules) else { return Ok(()) };
         let mut why = format!(
             "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
@@ -98,7 +99,7 @@ impl Call<'_> {
     }
 
     fn refuse_grant(&self, object: &Value, why: &str) -> Status {
-        Status::forbidden(&self.served.group_resource, object.get("metadata").str("name"), why)
+        Status::forbidden(&self.request.served.group_resource, object.get("metadata").str("name"), why)
     }
 
     fn changes_collector_fields_only(&self, object: &Value, old: &Value) -> bool {
@@ -106,7 +107,7 @@ impl Call<'_> {
             let mut rest = object.clone();
             let metadata = rest.object_mut("metadata");
             COLLECTOR_FIELDS.iter().for_each(|field| drop(metadata.remove(field)));
-            self.served.stored_schema().complete(&mut rest);
+            self.request.served.stored_schema().complete(&mut rest);
             rest
         };
         rest(object) == rest(old)
