@@ -2,6 +2,8 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod events;
+mod garbage_collector;
 mod namespaced;
 mod namespaces;
 mod root_ca;
@@ -47,6 +49,7 @@ pub fn start(config: &Config) -> Manager {
     let mut starter = Starter { manager: Manager::new(config.source.clone()), config, there: Vec::new() };
     let (root_ca, grace): (Arc<str>, _) = (config.root_ca.as_str().into(), config.namespace_grace);
     // The controller, and the service account that it acts as; both have upstream's names.
+    starter.add("garbage-collector-controller", "generic-garbage-collector", garbage_collector::run);
     starter.add("namespace-controller", "namespace-controller", move |context| namespaces::run(context, grace));
     starter.add("serviceaccount-controller", "service-account-controller", service_accounts::run);
     starter.add("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", move |context| {
