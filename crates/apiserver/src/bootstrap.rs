@@ -1,6 +1,7 @@
 //! What every cluster has from the start: its first namespaces, the range of service addresses and
 //! the `kubernetes` service. Made through the same road as everything else, by the server itself.
 
+use std::sync::Weak;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,65 +32,64 @@ const PRIORITY_CLASSES: [(&str, i64, &str); 2] = [
     ),
 ];
 
-/// What depends on the server's configuration.
-pub struct Wanted {
-    /// The one named `kubernetes`.
+pub struct Bootstrap {
+    pub client: InternalClient,
+    /// The service `kubernetes`.
     pub service: Value,
     /// PEM of the authority whose client certificates are taken.
     pub client_authority: String,
 }
 
-pub async fn run(
-    client: &InternalClient,
-    registry: &Registry,
-    wanted: &Wanted,
-    range: &mut DefaultRange,
-) -> Result<(), Status> {
-    let namespaces = NAMESPACES.iter().map(|name| {
-        let namespace = object! { "apiVersion": "v1", "kind": "Namespace", "metadata": object! { "name": *name } };
-        create(client, "/api/v1/namespaces", name, namespace)
-    });
-    try_join(try_join_all(namespaces), try_join(priority_classes(client), range.settle(client))).await?;
-    if !client.is_served("networking.k8s.io", "v1", "ipaddresses") {
-        tracing::warn!("no service can have an address: networking.k8s.io/v1 is not served");
-        return settle_defaults(client, registry, wanted).await;
+impl Bootstrap {
+    pub async fn run(&self, registry: &Registry, range: &mut DefaultRange) -> Result<(), Status> {
+        let client = &self.client;
+        let namespaces = NAMESPACES.iter().map(|name| {
+            let namespace = object! { "apiVersion": "v1", "kind": "Namespace", "metadata": object! { "name": *name } };
+            create(client, "/api/v1/namespaces", name, namespace)
+        });
+        try_join(try_join_all(namespaces), try_join(priority_classes(client), range.settle(client))).await?;
+        if !client.is_served("networking.k8s.io", "v1", "ipaddresses") {
+            tracing::warn!("no service can have an address: networking.k8s.io/v1 is not served");
+            return self.settle_defaults(registry).await;
+        }
+        let service = create_kubernetes_service(client, &self.service);
+        let (service, defaults) = join(service, self.settle_defaults(registry)).await;
+        defaults?;
+        match service {
+            // Its address is of the flags, which differ from what is stored: people have been told.
+            Err(status) if range.differs() => {
+                tracing::warn!(why = status.message, "there is no service `kubernetes`");
+                Ok(())
+            }
+            made => made,
+        }
     }
-    let service = create_kubernetes_service(client, &wanted.service);
-    let (service, defaults) = join(service, settle_defaults(client, registry, wanted)).await;
-    defaults?;
-    match service {
-        // Its address is of the flags, which differ from what is stored: people have been told.
-        Err(status) if range.differs() => {
-            tracing::warn!(why = status.message, "there is no service `kubernetes`");
-            Ok(())
-        }
-        made => made,
+
+    /// What needs no address.
+    async fn settle_defaults(&self, registry: &Registry) -> Result<(), Status> {
+        try_join(default_roles::settle(&self.client, registry), self.settle_config_maps(registry)).await.map(drop)
     }
-}
 
-/// What needs no address.
-async fn settle_defaults(client: &InternalClient, registry: &Registry, wanted: &Wanted) -> Result<(), Status> {
-    let config_maps = initial_config_maps::settle(client, &wanted.client_authority);
-    try_join(default_roles::settle(client, registry), config_maps).await.map(drop)
-}
+    async fn settle_config_maps(&self, registry: &Registry) -> Result<(), Status> {
+        initial_config_maps::settle(&self.client, registry, &self.client_authority).await
+    }
 
-/// Makes the range of service addresses and the `kubernetes` service again should somebody remove them, until the server
-/// is gone.
-pub async fn keep(client: InternalClient, wanted: Wanted, mut range: DefaultRange) {
-    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + INTERVAL, INTERVAL);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        if client.is_gone() {
-            return;
-        }
-        let mut kept = range.settle(&client).await;
-        if kept.is_ok() && client.is_served("networking.k8s.io", "v1", "ipaddresses") {
-            kept = create_kubernetes_service(&client, &wanted.service).await;
-        }
-        let kept = kept.and(initial_config_maps::settle(&client, &wanted.client_authority).await);
-        if let Err(status) = kept {
-            tracing::warn!(why = status.message, "something that every cluster has is missing");
+    /// Makes the range of service addresses, the `kubernetes` service and the ConfigMaps again should somebody remove
+    /// them, until the server is gone.
+    pub async fn keep(self, registry: Weak<Registry>, mut range: DefaultRange) {
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + INTERVAL, INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let Some(registry) = registry.upgrade() else { return };
+            let mut kept = range.settle(&self.client).await;
+            if kept.is_ok() && self.client.is_served("networking.k8s.io", "v1", "ipaddresses") {
+                kept = create_kubernetes_service(&self.client, &self.service).await;
+            }
+            let kept = kept.and(self.settle_config_maps(&registry).await);
+            if let Err(status) = kept {
+                tracing::warn!(why = status.message, "something that every cluster has is missing");
+            }
         }
     }
 }

@@ -29,29 +29,16 @@ pub async fn settle(client: &InternalClient, registry: &Registry) -> Result<(), 
 async fn settle_one(client: &InternalClient, registry: &Registry, expected: &Value) -> Result<(), Status> {
     let metadata = expected.get("metadata");
     let resource = format!("{}s", expected.str("kind").to_lowercase());
-    // The group may be turned off.
-    let Some(served) = registry.catalog.find(GROUP, "v1", &resource) else { return Ok(()) };
-    let writer = InternalWriter::of(registry, served.clone(), metadata.str("namespace"));
+    let Some(writer) = InternalWriter::new(registry, GROUP, "v1", &resource, metadata.str("namespace")) else {
+        // The group is turned off.
+        return Ok(());
+    };
     let mut last = Ok(());
     for _ in 0..ATTEMPTS_MAX {
-        let mut object = expected.clone();
-        served.kind.schema.complete(&mut object);
         let existing = writer.find(metadata.str("name")).await?;
         last = match existing {
-            None => writer.create(object).await.map(drop),
-            Some(existing) => match plan::plan(expected, &existing.object.value(existing.revision)) {
-                Plan::Nothing => Ok(()),
-                Plan::Protected => {
-                    let name = existing.object.name.as_str();
-                    tracing::warn!(resource, name, "a default role lacks something and is marked not to be updated");
-                    Ok(())
-                }
-                Plan::Recreate => {
-                    writer.delete(&existing.object.name, &existing.object.uid).await?;
-                    writer.create(object).await.map(drop)
-                }
-                Plan::Update(object) => Box::pin(update(client, &resource, &existing, &object)).await,
-            },
+            None => create(registry, &writer, &resource, expected).await,
+            Some(existing) => bring_up_to_date((client, registry), &writer, &resource, expected, &existing).await,
         };
         match &last {
             Err(status) if matches!(status.code, 404 | 409) => {}
@@ -61,19 +48,52 @@ async fn settle_one(client: &InternalClient, registry: &Registry, expected: &Val
     last
 }
 
-async fn update(client: &InternalClient, resource: &str, existing: &Entry, object: &Value) -> Result<(), Status> {
-    let scope = match existing.object.namespace.as_str() {
-        "" => String::new(),
-        namespace => format!("namespaces/{namespace}/"),
-    };
-    let path = format!("/apis/{GROUP}/v1/{scope}{resource}/{}", existing.object.name);
-    let body = Bytes::from(json::to_string(object));
-    match client.ask(Method::PUT, &path, "application/json", body).await? {
-        (code, _) if code.is_success() => Ok(()),
-        (code @ (StatusCode::NOT_FOUND | StatusCode::CONFLICT), body) => {
-            Err(Status { code: code.as_u16(), ..failed(&path, &body) })
+async fn create(
+    registry: &Registry,
+    writer: &InternalWriter<'_>,
+    resource: &str,
+    expected: &Value,
+) -> Result<(), Status> {
+    let mut object = expected.clone();
+    if let Some(served) = registry.catalog.find(GROUP, "v1", resource) {
+        served.kind.schema.complete(&mut object);
+    }
+    writer.create(object).await.map(drop)
+}
+
+async fn bring_up_to_date(
+    (client, registry): (&InternalClient, &Registry),
+    writer: &InternalWriter<'_>,
+    resource: &str,
+    expected: &Value,
+    existing: &Entry,
+) -> Result<(), Status> {
+    let name = existing.object.name.as_str();
+    match plan::plan(expected, &existing.object.value(existing.revision)) {
+        Plan::Nothing => Ok(()),
+        Plan::Protected => {
+            tracing::warn!(resource, name, "a default role lacks something and is marked not to be updated");
+            Ok(())
         }
-        (_, body) => Err(failed(&path, &body)),
+        Plan::Recreate => {
+            writer.delete(name, &existing.object.uid).await?;
+            create(registry, writer, resource, expected).await
+        }
+        Plan::Update(object) => {
+            let scope = match existing.object.namespace.as_str() {
+                "" => String::new(),
+                namespace => format!("namespaces/{namespace}/"),
+            };
+            let path = format!("/apis/{GROUP}/v1/{scope}{resource}/{name}");
+            let body = Bytes::from(json::to_string(&object));
+            match Box::pin(client.ask(Method::PUT, &path, "application/json", body)).await? {
+                (code, _) if code.is_success() => Ok(()),
+                (code @ (StatusCode::NOT_FOUND | StatusCode::CONFLICT), body) => {
+                    Err(Status { code: code.as_u16(), ..failed(&path, &body) })
+                }
+                (_, body) => Err(failed(&path, &body)),
+            }
+        }
     }
 }
 

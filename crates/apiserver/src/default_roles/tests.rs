@@ -4,15 +4,15 @@ use super::*;
 use crate::server::ApiServer;
 use crate::test_server::{self, ask};
 
-async fn settle_again(server: &ApiServer) {
-    let client = InternalClient::new(&server.road, server.road.registry.itself.clone());
-    settle(&client, &server.road.registry).await.unwrap();
-}
-
 async fn get(server: &ApiServer, path: &str) -> Value {
     let (code, body) = ask(server, Method::GET, path, "", Bytes::new()).await.unwrap();
     assert_eq!(code, StatusCode::OK, "{path}");
     json::parse(&body).unwrap()
+}
+
+async fn again(server: &ApiServer) -> Result<(), Status> {
+    let registry = &server.road.registry;
+    settle(&InternalClient::new(&server.road, registry.itself.clone()), registry).await
 }
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn a_new_server_has_them() {
 async fn what_was_taken_from_them_comes_back() {
     let server = test_server::server().await;
     let revision = server.road.registry.store.revision().await.unwrap();
-    settle_again(&server).await;
+    again(&server).await.unwrap();
     assert_eq!(server.road.registry.store.revision().await.unwrap(), revision, "there was nothing to do");
 
     let path = format!("/apis/{GROUP}/v1/clusterroles/system:discovery");
@@ -49,7 +49,7 @@ async fn what_was_taken_from_them_comes_back() {
     let gone = format!("/apis/{GROUP}/v1/namespaces/kube-system/roles/system:controller:token-cleaner");
     ask(&server, Method::DELETE, &gone, "", Bytes::new()).await.unwrap();
 
-    settle_again(&server).await;
+    again(&server).await.unwrap();
     assert_eq!(get(&server, &path).await.list("rules").len(), 11);
     assert_eq!(get(&server, &binding).await.get("roleRef").str("name"), "system:discovery");
     get(&server, &gone).await;

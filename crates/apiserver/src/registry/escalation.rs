@@ -20,7 +20,7 @@ impl Write<'_> {
     /// `old`: what an update changes.
     pub(super) fn check_escalation(&self, object: &Value, old: Option<&Value>) -> Result<(), Status> {
         let kind = &self.request.served.kind;
-        if kind.group != GROUP || self.request.part != Part::Main || is_master(self.request.user) {
+        if kind.group != GROUP || self.part != Part::Main || is_master(self.request.user) {
             return Ok(());
         }
         if old.is_some_and(|old| self.changes_collector_fields_only(object, old)) {
