@@ -149,6 +149,12 @@ impl Resource {
         self.state.read().items.len()
     }
 
+    /// By what one knows that nothing has changed: equal as long as nothing has.
+    pub fn changes(&self) -> (u64, Revision) {
+        let state = self.state.read();
+        (state.epoch, state.last)
+    }
+
     /// All objects now, and the revision of that.
     pub fn snapshot(&self) -> (Items, Revision) {
         let state = self.state.read();
