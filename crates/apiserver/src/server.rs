@@ -9,7 +9,7 @@ use rkube_access::authenticate::service_account::Signer;
 use rkube_access::authenticate::{Authenticators, TokenFile};
 use rkube_access::authorize::Authorizers;
 use rkube_access::{User, UserRef};
-use rkube_admission::{Chain, Plugin, plugins};
+use rkube_admission::{Chain, Plugin, plugins, webhooks};
 use rkube_catalog::Catalog;
 use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
@@ -117,6 +117,8 @@ impl ApiServer {
         let authenticators = Authenticators::new(config.token_file, signer.clone(), &catalog, &config.clock);
         let authorizers = Arc::new(Authorizers::default());
         let mut chain = plugins::all(&catalog.snapshot(), &config.entropy, &authorizers);
+        let metrics = Arc::new(Metrics::default());
+        chain.extend(webhooks::plugins(&catalog, &authorizers, &config.entropy, &metrics.admission));
         chain.extend(plugins);
         let engine = Engine::new(config.store.clone(), config.clock.clone(), config.store_is_shared);
         let server = Arc::new(ApiServer {
@@ -127,7 +129,7 @@ impl ApiServer {
             allocation,
             engine,
             limits: Limits::new(config.in_flight_max),
-            metrics: Arc::new(Metrics::default()),
+            metrics,
             openapi: OpenApi::default(),
             authenticators,
             authorizers,

@@ -1,6 +1,6 @@
 //! The way of every write through admission.
 
-use rkube_admission::{Attributes, ObjectKind, Operation, OperationOptions};
+use rkube_admission::{Attributes, ObjectKind, Operation, OperationOptions, Rounds};
 use rkube_catalog::Served;
 use rkube_machinery::{Status, Value};
 
@@ -87,6 +87,8 @@ impl Call<'_> {
             dry_run: self.options.dry_run,
             user: &self.server.itself,
             warnings: Vec::new(),
+            annotations: Vec::new(),
+            rounds: Rounds::default(),
         };
         self.server.admission.mutate(&mut attributes, object).await?;
         self.server.admission.validate(&mut attributes, object).await
@@ -107,6 +109,8 @@ impl Call<'_> {
             dry_run: self.options.dry_run,
             user: self.user,
             warnings: Vec::new(),
+            annotations: Vec::new(),
+            rounds: Rounds::default(),
         }
     }
 

@@ -178,6 +178,7 @@ impl Call<'_> {
                 let changed = self.changed(change, before).await?;
                 let mut value = self.served.to_stored(self.placed(changed)?);
                 self.admit(Admission::update(&self.info.name, &old), &mut value).await?;
+                self.stay_placed(&mut value)?;
                 value
             }
         };
@@ -202,7 +203,8 @@ impl Call<'_> {
     ) -> Result<Verdict<Written>, Status> {
         let kind = &self.served.kind;
         let checked = self.lifecycle(|lifecycle| lifecycle.update(&mut value, old));
-        let warnings = checked.map_err(|errors| Status::invalid(&kind.group_kind(), &self.info.name, &errors))?;
+        let name = value.get("metadata").str("name");
+        let warnings = checked.map_err(|errors| Status::invalid(&kind.group_kind(), name, &errors))?;
         self.warnings.extend(warnings);
         match change {
             Intent::Scale(_) => self.check_scale_admitted(&value, old).await?,
@@ -254,6 +256,12 @@ impl Call<'_> {
             }
             _ => Err(missing()),
         }
+    }
+
+    /// Whoever changed the object on its way must have left it in its namespace.
+    pub(super) fn stay_placed(&self, value: &mut Value) -> Result<(), Status> {
+        let namespace = if self.served.kind.is_namespaced() { self.info.namespace.as_str() } else { "" };
+        metadata::place(value.object_mut("metadata"), namespace)
     }
 
     /// The changed object must still be the one that the path names.
