@@ -1,10 +1,12 @@
 //! The command line: one struct per command, from which parsing and help come.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use rkube_controllers::Selection;
 
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 
@@ -47,6 +49,41 @@ pub enum Command {
     /// Save and restore what the cluster holds
     #[command(subcommand)]
     Store(Store),
+    /// Make the programs that Go's test environments (envtest) start, and print their directory
+    #[command(after_help = ENVTEST_EXAMPLES)]
+    Envtest(Envtest),
+}
+
+const ENVTEST_EXAMPLES: &str = "\
+The directory has kube-apiserver, etcd and kubectl: rkube stands in for the first two, the third is the one on the path. It
+is made once for each version of rkube, and kept.
+
+Examples:
+  KUBEBUILDER_ASSETS=$(rkube envtest) go test ./...
+  rkube envtest --tar | setup-envtest sideload 1.36.4";
+
+#[derive(Debug, Args)]
+pub struct Envtest {
+    /// Where to make it [default: $XDG_DATA_HOME/rkube-envtest or ~/.local/share/rkube-envtest]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// Write an archive (.tar.gz) with the programs to stdout instead
+    #[arg(long, conflicts_with = "dir")]
+    pub tar: bool,
+}
+
+impl Envtest {
+    /// As given, or the default, as an absolute path.
+    pub fn directory(&self) -> anyhow::Result<PathBuf> {
+        let directory = match &self.dir {
+            Some(directory) => directory.clone(),
+            None => data_home(environment)
+                .context("neither HOME nor XDG_DATA_HOME is set: say where with --dir DIR")?
+                .join("rkube-envtest"),
+        };
+        std::path::absolute(&directory).with_context(|| format!("cannot use --dir {}", directory.display()))
+    }
 }
 
 #[derive(Debug, Args)]
@@ -58,6 +95,11 @@ pub struct Up {
     /// Where to serve; port 0 takes a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443", value_parser = parse_listen)]
     pub listen: SocketAddr,
+
+    /// The address under which others reach this server, among the endpoints of the service `kubernetes` [default: the one
+    /// of --listen, or that of this host's default route where --listen is any address or loopback]
+    #[arg(long, value_name = "ADDR")]
+    pub advertise_address: Option<IpAddr>,
 
     /// Where objects are kept: `embedded` in the data directory, `memory` until the end of the process, or in an etcd
     #[arg(long, value_name = "embedded|memory|etcd=URL[,URL]", default_value = "embedded")]
@@ -87,6 +129,11 @@ pub struct Up {
     #[arg(long, value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
 
+    /// Whether requests without credentials are let in, as `system:anonymous`
+    #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, action = clap::ArgAction::Set)]
+    pub anonymous_auth: bool,
+
     /// Where services get their addresses from: one range, or one of IPv4 and one of IPv6 for dual-stack services. The
     /// first one's family is the default
     #[arg(long, value_name = "CIDR[,CIDR]", default_value = "10.96.0.0/12")]
@@ -103,6 +150,11 @@ pub struct Up {
     /// How many requests that change something may be in flight; 0 for any number
     #[arg(long, value_name = "COUNT", default_value_t = 200)]
     pub max_mutating_requests_inflight: usize,
+
+    /// Which controllers run: `*` for all that are on by default, `NAME` for one more, `-NAME` for one less. Names are
+    /// those of kube-controller-manager
+    #[arg(long, value_name = "NAME,...", default_value = "*", allow_hyphen_values = true)]
+    pub controllers: Selection,
 }
 
 const UP_EXAMPLES: &str = "\
@@ -162,7 +214,7 @@ impl DataDirectory {
     pub fn path(&self) -> anyhow::Result<PathBuf> {
         let directory = match &self.data_dir {
             Some(directory) => directory.clone(),
-            None => default_data_directory(|name| std::env::var_os(name).map(PathBuf::from))
+            None => default_data_directory(environment)
                 .context("neither HOME nor XDG_DATA_HOME is set: say where to keep data with --data-dir DIR")?,
         };
         std::path::absolute(&directory).with_context(|| format!("cannot use --data-dir {}", directory.display()))
@@ -176,9 +228,16 @@ pub enum LogFormat {
 }
 
 fn default_data_directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    Some(data_home(variable)?.join("rkube"))
+}
+
+fn data_home(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name| variable(name).filter(|path| path.is_absolute());
-    let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
-    Some(base.join("rkube"))
+    absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))
+}
+
+fn environment(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from)
 }
 
 #[cfg(test)]

@@ -153,7 +153,8 @@ impl Authorizer for Asker {
                 name: &question.name,
             }),
         };
-        Decision { allowed: self.authorizers.allow(user, &asked), ..Decision::default() }
+        let verdict = self.authorizers.verdict(user, &asked);
+        Decision { allowed: verdict.decision == authorize::Decision::Allow, reason: verdict.reason, error: None }
     }
 }
 

@@ -36,7 +36,8 @@ use self::form::{Form, Target};
 use self::hook::Hook;
 use self::metrics::Step;
 use self::source::Source;
-use crate::{Attributes, Plugin};
+use crate::Attributes;
+use crate::plugins::Named;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
@@ -56,7 +57,7 @@ pub fn plugins(
     authorizers: &Arc<Authorizers>,
     entropy: &Arc<dyn Entropy>,
     metrics: &Arc<Metrics>,
-) -> [Box<dyn Plugin>; 2] {
+) -> [Named; 2] {
     let resolver: Arc<dyn Resolver> = Arc::new(ServiceResolver::new(catalog));
     let of = |resource: &str, step: Step| Webhooks {
         catalog: catalog.clone(),
@@ -66,10 +67,9 @@ pub fn plugins(
         entropy: entropy.clone(),
         metrics: metrics.clone(),
     };
-    [
-        Box::new(mutating::Mutating(of("mutatingwebhookconfigurations", Step::Admit))),
-        Box::new(validating::Validating(of("validatingwebhookconfigurations", Step::Validate))),
-    ]
+    let mutating = mutating::Mutating(of("mutatingwebhookconfigurations", Step::Admit));
+    let validating = validating::Validating(of("validatingwebhookconfigurations", Step::Validate));
+    [("MutatingAdmissionWebhook", Box::new(mutating)), ("ValidatingAdmissionWebhook", Box::new(validating))]
 }
 
 impl Webhooks {

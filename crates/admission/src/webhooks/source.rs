@@ -31,7 +31,7 @@ pub struct Source {
 #[derive(Default)]
 pub struct Hooks {
     /// What the configurations said of their changes then; none before they were read for the first time.
-    changes: Option<(u64, u64)>,
+    changes: Option<u64>,
     pub all: Vec<Arc<Hook>>,
     /// By configuration and its revision.
     kept: HashMap<Arc<str>, (u64, Vec<Arc<Hook>>)>,
@@ -66,7 +66,7 @@ impl Source {
 }
 
 impl Hooks {
-    fn read(before: &Hooks, changes: (u64, u64), configurations: &Resource, resolver: &Arc<dyn Resolver>) -> Hooks {
+    fn read(before: &Hooks, changes: u64, configurations: &Resource, resolver: &Arc<dyn Resolver>) -> Hooks {
         let mut hooks = Hooks { changes: Some(changes), ..Hooks::default() };
         for (key, entry) in configurations.snapshot().0.iter() {
             let kept = before.kept.get(key).filter(|(revision, _)| *revision == entry.revision);
