@@ -1,18 +1,15 @@
 //! What every cluster has from the start: its first namespaces, the range of service addresses and
 //! the `kubernetes` service. Made through the same road as everything else, by the server itself.
 
-use std::sync::Weak;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::{try_join, try_join_all};
-use http::{Method, Request, StatusCode, header};
-use http_body_util::{BodyExt, Full};
+use http::{Method, StatusCode};
 use rkube_machinery::{Status, Value, json, object};
 
-use crate::allocation::default_range::DefaultRange;
-use crate::registry::AGENT;
-use crate::server::ApiServer;
+use crate::default_range::DefaultRange;
+use crate::internal_client::{InternalClient, failed};
 
 /// How often to look whether something is missing.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -32,17 +29,18 @@ const PRIORITY_CLASSES: [(&str, i64, &str); 2] = [
     ),
 ];
 
-pub async fn run(server: &ApiServer, range: &mut DefaultRange) -> Result<(), Status> {
+/// `service`: the one named `kubernetes`.
+pub async fn run(client: &InternalClient, service: &Value, range: &mut DefaultRange) -> Result<(), Status> {
     let namespaces = NAMESPACES.iter().map(|name| {
         let namespace = object! { "apiVersion": "v1", "kind": "Namespace", "metadata": object! { "name": *name } };
-        create(server, "/api/v1/namespaces", name, namespace)
+        create(client, "/api/v1/namespaces", name, namespace)
     });
-    try_join(try_join_all(namespaces), try_join(priority_classes(server), range.settle(server))).await?;
-    if server.catalog.find("networking.k8s.io", "v1", "ipaddresses").is_none() {
+    try_join(try_join_all(namespaces), try_join(priority_classes(client), range.settle(client))).await?;
+    if !client.is_served("networking.k8s.io", "v1", "ipaddresses") {
         tracing::warn!("no service can have an address: networking.k8s.io/v1 is not served");
         return Ok(());
     }
-    match create_kubernetes_service(server).await {
+    match create_kubernetes_service(client, service).await {
         // Its address is of the flags, which differ from what is stored: people have been told.
         Err(status) if range.differs() => {
             tracing::warn!(why = status.message, "there is no service `kubernetes`");
@@ -54,15 +52,17 @@ pub async fn run(server: &ApiServer, range: &mut DefaultRange) -> Result<(), Sta
 
 /// Makes the range of service addresses and the `kubernetes` service again should somebody remove them, until the server
 /// is gone.
-pub async fn keep(server: Weak<ApiServer>, mut range: DefaultRange) {
+pub async fn keep(client: InternalClient, service: Value, mut range: DefaultRange) {
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + INTERVAL, INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let Some(server) = server.upgrade() else { return };
-        let mut kept = range.settle(&server).await;
-        if kept.is_ok() && server.catalog.find("networking.k8s.io", "v1", "ipaddresses").is_some() {
-            kept = create_kubernetes_service(&server).await;
+        if client.is_gone() {
+            return;
+        }
+        let mut kept = range.settle(&client).await;
+        if kept.is_ok() && client.is_served("networking.k8s.io", "v1", "ipaddresses") {
+            kept = create_kubernetes_service(&client, &service).await;
         }
         if let Err(status) = kept {
             tracing::warn!(why = status.message, "something that every cluster has is missing");
@@ -70,12 +70,12 @@ pub async fn keep(server: Weak<ApiServer>, mut range: DefaultRange) {
     }
 }
 
-async fn create_kubernetes_service(server: &ApiServer) -> Result<(), Status> {
-    create(server, "/api/v1/namespaces/default/services", "kubernetes", kubernetes_service(server)).await
+async fn create_kubernetes_service(client: &InternalClient, service: &Value) -> Result<(), Status> {
+    create(client, "/api/v1/namespaces/default/services", "kubernetes", service.clone()).await
 }
 
-async fn priority_classes(server: &ApiServer) -> Result<(), Status> {
-    if server.catalog.find("scheduling.k8s.io", "v1", "priorityclasses").is_none() {
+async fn priority_classes(client: &InternalClient) -> Result<(), Status> {
+    if !client.is_served("scheduling.k8s.io", "v1", "priorityclasses") {
         return Ok(());
     }
     let path = "/apis/scheduling.k8s.io/v1/priorityclasses";
@@ -87,21 +87,21 @@ async fn priority_classes(server: &ApiServer) -> Result<(), Status> {
             "value": *value,
             "description": *description,
         };
-        create(server, path, name, class)
+        create(client, path, name, class)
     });
     try_join_all(classes).await.map(drop)
 }
 
-fn kubernetes_service(server: &ApiServer) -> Value {
+/// The service `kubernetes`, at this address, which leads to this port.
+pub fn kubernetes_service(address: &str, port: u16) -> Value {
     let labels = object! { "component": "apiserver", "provider": "kubernetes" };
-    let port = object! { "name": "https", "protocol": "TCP", "port": 443, "targetPort": i64::from(server.advertise.1) };
-    let address = server.allocation.first_address();
+    let port = object! { "name": "https", "protocol": "TCP", "port": 443, "targetPort": i64::from(port) };
     object! {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": object! { "name": "kubernetes", "labels": labels },
         "spec": object! {
-            "clusterIP": address.as_str(),
+            "clusterIP": address,
             "ipFamilyPolicy": "SingleStack",
             "type": "ClusterIP",
             "sessionAffinity": "None",
@@ -111,45 +111,14 @@ fn kubernetes_service(server: &ApiServer) -> Value {
 }
 
 /// Makes the object unless it is there.
-async fn create(server: &ApiServer, path: &str, name: &str, object: Value) -> Result<(), Status> {
-    let found = ask(server, Method::GET, &format!("{path}/{name}"), "", Bytes::new()).await?;
+async fn create(client: &InternalClient, path: &str, name: &str, object: Value) -> Result<(), Status> {
+    let found = client.ask(Method::GET, &format!("{path}/{name}"), "", Bytes::new()).await?;
     if found.0 == StatusCode::OK {
         return Ok(());
     }
-    let (code, body) = ask(server, Method::POST, path, "application/json", json::to_string(&object).into()).await?;
+    let (code, body) = client.ask(Method::POST, path, "application/json", json::to_string(&object).into()).await?;
     match code {
         StatusCode::CREATED | StatusCode::CONFLICT => Ok(()),
         _ => Err(failed(&format!("{path}/{name}"), &body)),
     }
-}
-
-/// An answer that should not be.
-pub fn failed(path: &str, body: &[u8]) -> Status {
-    let answer = json::parse(body).unwrap_or_default();
-    let why = match answer.str("message") {
-        "" => String::from_utf8_lossy(body),
-        message => message.into(),
-    };
-    Status::internal(format!("{path}: {why}"))
-}
-
-/// Sends a request of the server's own.
-pub async fn ask(
-    server: &ApiServer,
-    method: Method,
-    path: &str,
-    content_type: &'static str,
-    body: Bytes,
-) -> Result<(StatusCode, Bytes), Status> {
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(header::CONTENT_TYPE, content_type)
-        .header(header::USER_AGENT, AGENT)
-        .body(Full::new(body))
-        .map_err(|error| Status::internal(error.to_string()))?;
-    let answer = server.handle(request, Some(&server.itself)).await;
-    let code = answer.status();
-    let body = answer.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    Ok((code, body))
 }

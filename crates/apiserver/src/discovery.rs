@@ -8,20 +8,43 @@ use rkube_machinery::{Value, names, object};
 
 use rkube_catalog::{Served, Snapshot};
 
-/// Group versions in the order in which clients should prefer them: the core first, then by name.
+/// The built-in groups in the order in which clients should prefer them.
+const PREFERRED: [&str; 23] = [
+    "",
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// Groups with their versions in the order in which clients should prefer them: what was added comes last, by its name.
 fn groups(resources: &Snapshot) -> Vec<(&str, Vec<&str>)> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
-    let mut built_in = 0;
     for served in resources.all() {
         let kind = &served.kind;
         let place = *places.entry(&kind.group).or_insert_with(|| {
             groups.push((&kind.group, Vec::new()));
             groups.len() - 1
         });
-        if !served.is_custom() {
-            built_in = groups.len();
-        }
         if !groups[place].1.contains(&kind.version.as_str()) {
             groups[place].1.push(&kind.version);
         }
@@ -29,8 +52,8 @@ fn groups(resources: &Snapshot) -> Vec<(&str, Vec<&str>)> {
     for group in &mut groups {
         group.1.sort_by(|left, right| names::compare_versions(left, right));
     }
-    // What is built in comes first, in its own order; what was added by its name.
-    groups[built_in..].sort_by_key(|group| group.0);
+    let rank = |name: &str| PREFERRED.iter().position(|preferred| *preferred == name).unwrap_or(PREFERRED.len());
+    groups.sort_by_key(|group| (rank(group.0), group.0));
     groups
 }
 
@@ -240,6 +263,13 @@ fn aggregated_resource(served: &Served) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_preferred_groups_are_those_that_are_built_in() {
+        let kinds = rkube_kinds::all();
+        let built_in: std::collections::BTreeSet<&str> = kinds.iter().map(|kind| kind.group.as_str()).collect();
+        assert_eq!(built_in, PREFERRED.into_iter().collect());
+    }
 
     #[test]
     fn storage_hashes_are_those_that_clients_know() {

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Response, StatusCode, header};
+use rkube_catalog::Catalog;
 use rkube_machinery::field::quote;
+use rkube_store::Store;
+use tokio::sync::watch;
 
 use crate::content::{Answer, Body};
-use crate::server::ApiServer;
 
 /// How a part of the process is: `Err` says what is wrong. Asked at every request for it, so it answers at once.
 pub type Probe = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -18,54 +20,67 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A named check and whether it holds.
 type Check = (&'static str, Result<(), String>);
 
-/// `query` is what follows the path, in pairs.
-pub async fn answer(server: &ApiServer, path: &str, query: &[(String, String)]) -> Option<Answer> {
-    let mut parts = path.strip_prefix('/')?.splitn(2, '/');
-    let name = parts.next().unwrap_or_default();
-    let single = parts.next();
-    if !matches!(name, "healthz" | "livez" | "readyz") {
-        return None;
-    }
-    let checks = checks(server, name).await;
-    if let Some(single) = single {
-        let check = checks.into_iter().find(|check| check.0 == single)?;
-        return Some(match check.1 {
-            Ok(()) => text(StatusCode::OK, "ok".to_owned()),
-            Err(why) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n")),
-        });
-    }
-    let given = |key: &'static str| query.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str());
-    let excluded: Vec<&str> = given("exclude").collect();
-    Some(all(name, &checks, &excluded, given("verbose").next().is_some()))
+/// What is looked at.
+pub struct Health {
+    pub store: Arc<dyn Store>,
+    pub catalog: Arc<Catalog>,
+    /// Whether the log can be written.
+    pub log: Probe,
+    /// True once the server takes no more work.
+    pub draining: watch::Receiver<bool>,
 }
 
-/// Upstream's, in its order: all pages have the first three.
-async fn checks(server: &ApiServer, name: &str) -> Vec<Check> {
-    let revision = match tokio::time::timeout(STORE_TIMEOUT, server.store.revision()).await {
-        Ok(Ok(revision)) => Ok(revision),
-        Ok(Err(error)) => Err(format!("the store does not answer: {error}")),
-        Err(_) => Err("the store does not answer in time".to_owned()),
-    };
-    let store = revision.clone().map(drop);
-    let mut checks = vec![("ping", Ok(())), ("log", (server.log)()), ("etcd", store.clone())];
-    if name == "readyz" {
-        checks.push(("etcd-readiness", store));
-        checks.push(("informer-sync", cache_is_synced(server, revision.ok()).await));
-        let draining = if server.is_draining() { Err("process is shutting down".to_owned()) } else { Ok(()) };
-        checks.push(("shutdown", draining));
+impl Health {
+    /// `query` is what follows the path, in pairs.
+    pub async fn answer(&self, path: &str, query: &[(String, String)]) -> Option<Answer> {
+        let mut parts = path.strip_prefix('/')?.splitn(2, '/');
+        let name = parts.next().unwrap_or_default();
+        let single = parts.next();
+        if !matches!(name, "healthz" | "livez" | "readyz") {
+            return None;
+        }
+        let checks = self.checks(name).await;
+        if let Some(single) = single {
+            let check = checks.into_iter().find(|check| check.0 == single)?;
+            return Some(match check.1 {
+                Ok(()) => text(StatusCode::OK, "ok".to_owned()),
+                Err(why) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n")),
+            });
+        }
+        let given =
+            |key: &'static str| query.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str());
+        let excluded: Vec<&str> = given("exclude").collect();
+        Some(all(name, &checks, &excluded, given("verbose").next().is_some()))
     }
-    checks
-}
 
-/// Whether the watch cache, which all reads come from, follows the store and has seen what the store has.
-async fn cache_is_synced(server: &ApiServer, store: Option<u64>) -> Result<(), String> {
-    let cache = server.catalog.cache();
-    if !cache.is_watching() {
-        return Err("the watch cache does not follow the store".to_owned());
+    /// Upstream's, in its order: all pages have the first three.
+    async fn checks(&self, name: &str) -> Vec<Check> {
+        let revision = match tokio::time::timeout(STORE_TIMEOUT, self.store.revision()).await {
+            Ok(Ok(revision)) => Ok(revision),
+            Ok(Err(error)) => Err(format!("the store does not answer: {error}")),
+            Err(_) => Err("the store does not answer in time".to_owned()),
+        };
+        let store = revision.clone().map(drop);
+        let mut checks = vec![("ping", Ok(())), ("log", (self.log)()), ("etcd", store.clone())];
+        if name == "readyz" {
+            checks.push(("etcd-readiness", store));
+            checks.push(("informer-sync", self.cache_is_synced(revision.ok()).await));
+            let draining = if *self.draining.borrow() { Err("process is shutting down".to_owned()) } else { Ok(()) };
+            checks.push(("shutdown", draining));
+        }
+        checks
     }
-    match store {
-        Some(revision) => cache.reach(revision).await.map_err(|error| error.to_string()),
-        None => Ok(()),
+
+    /// Whether the watch cache, which all reads come from, follows the store and has seen what the store has.
+    async fn cache_is_synced(&self, store: Option<u64>) -> Result<(), String> {
+        let cache = self.catalog.cache();
+        if !cache.is_watching() {
+            return Err("the watch cache does not follow the store".to_owned());
+        }
+        match store {
+            Some(revision) => cache.reach(revision).await.map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -125,12 +140,13 @@ pub fn text(code: StatusCode, text: String) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::ApiServer;
     use crate::test_server;
     use http_body_util::BodyExt as _;
 
     async fn get(server: &ApiServer, path: &str, query: &[(&str, &str)]) -> (u16, String) {
         let query: Vec<_> = query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let answer = answer(server, path, &query).await.unwrap();
+        let answer = server.road.pages.health.answer(path, &query).await.unwrap();
         let code = answer.status().as_u16();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         (code, String::from_utf8(body.to_vec()).unwrap())
@@ -145,8 +161,11 @@ mod tests {
         let report = "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n[+]shutdown ok\n\
                       readyz check passed\n";
         assert_eq!(get(&server, "/readyz", &[("verbose", "")]).await, (200, report.to_owned()));
-        assert!(answer(&server, "/livez/informer-sync", &[]).await.is_none(), "only readiness asks for it");
-        assert!(answer(&server, "/health", &[]).await.is_none());
+        assert!(
+            server.road.pages.health.answer("/livez/informer-sync", &[]).await.is_none(),
+            "only readiness asks for it"
+        );
+        assert!(server.road.pages.health.answer("/health", &[]).await.is_none());
     }
 
     #[tokio::test]
@@ -166,8 +185,8 @@ mod tests {
     #[tokio::test]
     async fn a_cache_that_lost_the_store_is_not_ready() {
         let server = test_server::server().await;
-        assert!(server.catalog.cache().is_watching());
-        server.store.shutdown().await;
+        assert!(server.road.catalog.cache().is_watching());
+        server.road.pages.health.store.shutdown().await;
         let (code, why) = get(&server, "/readyz/informer-sync", &[]).await;
         assert_eq!((code, why.as_str()), (500, "internal server error: the watch cache does not follow the store\n"));
     }

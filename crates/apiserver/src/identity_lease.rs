@@ -12,9 +12,8 @@ use rkube_machinery::names::generated::uuid;
 use rkube_machinery::{Status, Value, json, object, time};
 use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
 
-use crate::bootstrap::{ask, failed};
-use crate::registry::{AGENT, InternalWriter};
-use crate::server::ApiServer;
+use crate::internal_client::{InternalClient, failed};
+use crate::registry::{AGENT, InternalWriter, Registry};
 
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 const DURATION_SECONDS: i64 = 3600;
@@ -27,17 +26,20 @@ const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const COMPONENT_LABEL: &str = "apiserver.kubernetes.io/identity";
 const HOST_LABEL: &str = "kubernetes.io/hostname";
 
-/// Keeps the lease until the server drains or is gone.
-pub async fn keep(server: Weak<ApiServer>) {
-    let Some(mut lease) = server.upgrade().filter(|server| is_served(server)).map(|server| IdentityLease::of(&server))
-    else {
+/// Keeps the lease until the server drains or is gone. `host`: the server's.
+pub async fn keep(client: InternalClient, registry: Weak<Registry>, host: String) {
+    let Some((holder, mut draining)) = registry.upgrade().map(|registry| {
+        let Registry { entropy, draining, .. } = &*registry;
+        (uuid(&**entropy), draining.clone())
+    }) else {
         return;
     };
-    let Some(mut draining) = server.upgrade().map(|server| server.draining.subscribe()) else { return };
-    if let Some(server) = server.upgrade() {
-        // Of a server before this one, on this host: whoever held it is gone.
-        lease.remove(&server).await;
+    if !client.is_served(GROUP, "v1", "leases") {
+        return;
     }
+    let mut lease = IdentityLease::of(host, &holder);
+    // Of a server before this one, on this host: whoever held it is gone.
+    lease.remove(&client).await;
     let mut renew = interval(RENEW_INTERVAL);
     renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut collect = interval_at(Instant::now() + COLLECT_INTERVAL, COLLECT_INTERVAL);
@@ -48,11 +50,11 @@ pub async fn keep(server: Weak<ApiServer>) {
             _ = renew.tick() => Due::Renewal,
             _ = collect.tick() => Due::Collection,
         };
-        let Some(server) = server.upgrade() else { return };
+        let Some(registry) = registry.upgrade() else { return };
         match due {
-            Due::Renewal => lease.renew(&server).await,
-            Due::Collection => collect_expired(&server).await,
-            Due::End => return lease.remove(&server).await,
+            Due::Renewal => lease.renew(&client).await,
+            Due::Collection => collect_expired(&registry).await,
+            Due::End => return lease.remove(&client).await,
         }
     }
 }
@@ -61,10 +63,6 @@ enum Due {
     Renewal,
     Collection,
     End,
-}
-
-fn is_served(server: &ApiServer) -> bool {
-    server.catalog.find(GROUP, "v1", "leases").is_some()
 }
 
 struct IdentityLease {
@@ -78,20 +76,19 @@ struct IdentityLease {
 }
 
 impl IdentityLease {
-    fn of(server: &ApiServer) -> IdentityLease {
-        let name = name_of(&server.host_name);
-        let holder = format!("{name}_{}", uuid(&*server.entropy));
-        IdentityLease { name, holder, host: server.host_name.clone(), latest: None, failing: false }
+    fn of(host: String, holder: &str) -> IdentityLease {
+        let name = name_of(&host);
+        IdentityLease { holder: format!("{name}_{holder}"), name, host, latest: None, failing: false }
     }
 
-    async fn renew(&mut self, server: &ApiServer) {
+    async fn renew(&mut self, client: &InternalClient) {
         let renewed = match self.latest.take() {
-            Some(latest) => match self.update(server, latest).await {
+            Some(latest) => match self.update(client, latest).await {
                 // Somebody else wrote or removed it.
-                Err(_) => self.ensure(server).await,
+                Err(_) => self.ensure(client).await,
                 renewed => renewed,
             },
-            None => self.ensure(server).await,
+            None => self.ensure(client).await,
         };
         match renewed {
             Ok(latest) => {
@@ -106,10 +103,10 @@ impl IdentityLease {
     }
 
     /// Makes the lease, or renews the one that is there.
-    async fn ensure(&self, server: &ApiServer) -> Result<Value, Status> {
+    async fn ensure(&self, client: &InternalClient) -> Result<Value, Status> {
         let path = format!("{PATH}/{}", self.name);
-        match ask(server, Method::GET, &path, "", Bytes::new()).await? {
-            (StatusCode::OK, body) => self.update(server, json::parse(&body).unwrap_or_default()).await,
+        match client.ask(Method::GET, &path, "", Bytes::new()).await? {
+            (StatusCode::OK, body) => self.update(client, json::parse(&body).unwrap_or_default()).await,
             (StatusCode::NOT_FOUND, _) => {
                 let lease = object! {
                     "apiVersion": "coordination.k8s.io/v1",
@@ -117,35 +114,41 @@ impl IdentityLease {
                     "metadata": object! { "name": self.name.as_str(), "namespace": NAMESPACE },
                     "spec": object! { "holderIdentity": self.holder.as_str() },
                 };
-                self.send(server, Method::POST, PATH, lease).await
+                self.send(client, Method::POST, PATH, lease).await
             }
             (_, body) => Err(failed(&path, &body)),
         }
     }
 
-    async fn update(&self, server: &ApiServer, lease: Value) -> Result<Value, Status> {
-        self.send(server, Method::PUT, &format!("{PATH}/{}", self.name), lease).await
+    async fn update(&self, client: &InternalClient, lease: Value) -> Result<Value, Status> {
+        self.send(client, Method::PUT, &format!("{PATH}/{}", self.name), lease).await
     }
 
     /// Sends the lease, renewed.
-    async fn send(&self, server: &ApiServer, method: Method, path: &str, mut lease: Value) -> Result<Value, Status> {
+    async fn send(
+        &self,
+        client: &InternalClient,
+        method: Method,
+        path: &str,
+        mut lease: Value,
+    ) -> Result<Value, Status> {
         let labels = lease.object_mut("metadata").object_mut("labels");
         labels.set(COMPONENT_LABEL, AGENT);
         labels.set(HOST_LABEL, self.host.as_str());
         let spec = lease.object_mut("spec");
         spec.set("leaseDurationSeconds", DURATION_SECONDS);
-        spec.set("renewTime", time::format_micros(server.clock.now_micros()));
-        let (code, body) = ask(server, method, path, "application/json", json::to_string(&lease).into()).await?;
+        spec.set("renewTime", time::format_micros(client.clock.now_micros()));
+        let (code, body) = client.ask(method, path, "application/json", json::to_string(&lease).into()).await?;
         if !code.is_success() {
             return Err(failed(path, &body));
         }
         Ok(json::parse(&body).unwrap_or_default())
     }
 
-    async fn remove(&self, server: &ApiServer) {
+    async fn remove(&self, client: &InternalClient) {
         let path = format!("{PATH}/{}", self.name);
         // That it is not there is fine, and what cannot be removed runs out.
-        match ask(server, Method::DELETE, &path, "", Bytes::new()).await {
+        match client.ask(Method::DELETE, &path, "", Bytes::new()).await {
             Ok((code, body)) if !code.is_success() && code != StatusCode::NOT_FOUND => {
                 tracing::debug!(why = %String::from_utf8_lossy(&body), "cannot remove the server's lease");
             }
@@ -156,10 +159,10 @@ impl IdentityLease {
 }
 
 /// Removes the leases of servers that are gone.
-async fn collect_expired(server: &ApiServer) {
-    let Some(leases) = server.catalog.resource(GROUP, "v1", "leases") else { return };
-    let Some(own) = InternalWriter::new(server, GROUP, "v1", "leases", NAMESPACE) else { return };
-    let now = server.clock.now_seconds();
+async fn collect_expired(registry: &Registry) {
+    let Some(leases) = registry.catalog.resource(GROUP, "v1", "leases") else { return };
+    let Some(own) = InternalWriter::new(registry, GROUP, "v1", "leases", NAMESPACE) else { return };
+    let now = registry.clock.now_seconds();
     for lease in leases.within(NAMESPACE) {
         if lease.label(COMPONENT_LABEL) == Some(AGENT)
             && is_expired(lease.value(0).get("spec"), now)

@@ -12,7 +12,8 @@ use http_body::SizeHint;
 use rkube_machinery::Status;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::content::BODY_MAX;
+/// No request's body may be larger.
+pub const BODY_MAX: usize = 3 * 1024 * 1024;
 
 /// Bodies larger than this are worked on apart, and share the room of large ones.
 pub const HEAVY_BYTES: usize = 128 * 1024;

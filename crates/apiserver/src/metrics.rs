@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
+use rkube_catalog::Catalog;
 use rkube_machinery::Text;
-
-use crate::server::ApiServer;
+use rkube_store::Store;
 
 /// Upper bounds of the duration histogram, in microseconds.
 const BOUNDS: [u64; 10] = [500, 1_000, 5_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000, 30_000_000];
@@ -84,7 +84,7 @@ impl Metrics {
     }
 
     /// All metrics as text.
-    pub fn render(&self, server: &ApiServer) -> String {
+    pub fn render(&self, catalog: &Catalog, store: &dyn Store) -> String {
         let mut out = String::with_capacity(8 * 1024);
         self.render_requests(&mut out);
         head(&mut out, "apiserver_current_inflight_requests", "gauge", "Requests that are being answered, by kind.");
@@ -98,11 +98,11 @@ impl Metrics {
             line(&mut out, "apiserver_longrunning_requests", &labels, counter.load(Ordering::Relaxed));
         }
         head(&mut out, "apiserver_storage_objects", "gauge", "Objects in the store, by resource.");
-        for cache in server.catalog.cache().resources().iter() {
+        for cache in catalog.cache().resources().iter() {
             let labels = format!("resource=\"{}\"", cache.kind.resource);
             line(&mut out, "apiserver_storage_objects", &labels, cache.count() as i64);
         }
-        if let Some(bytes) = server.store.size_on_disk() {
+        if let Some(bytes) = store.size_on_disk() {
             head(&mut out, "apiserver_storage_size_bytes", "gauge", "Bytes that the store takes on disk.");
             line(&mut out, "apiserver_storage_size_bytes", "storage_cluster_id=\"embedded\"", bytes as i64);
         }

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Request;
 use parking_lot::Mutex;
 use rkube_access::authenticate::service_account::Signer;
 use rkube_access::authenticate::{Authenticators, TokenFile};
@@ -18,18 +20,21 @@ use rkube_store::Store;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::allocation::default_range::DefaultRange;
-use crate::allocation::repair::{self, Repair};
 use crate::allocation::{Allocation, Ranges};
 use crate::bootstrap;
-use crate::definitions;
+use crate::content::Answer;
+use crate::default_range::DefaultRange;
+use crate::definitions::{self, DefinitionWriter};
 use crate::features::Features;
-use crate::health::Probe;
+use crate::health::{Health, Probe};
 use crate::identity_lease;
+use crate::internal_client::InternalClient;
 use crate::limits::{InFlightMax, Limits};
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
-use crate::registry::{Component, Engine};
+use crate::registry::{Component, Engine, Registry};
+use crate::repair::{self, Repair};
+use crate::stages::{Pages, Road};
 
 /// How long the end waits for the server's lease to be removed.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -63,29 +68,11 @@ pub struct Config {
 }
 
 pub struct ApiServer {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) admission: Chain,
-    pub(crate) allocation: Allocation,
-    pub(crate) engine: Engine,
-    pub(crate) limits: Limits,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) openapi: OpenApi,
-    pub(crate) authenticators: Authenticators,
-    pub(crate) authorizers: Arc<Authorizers>,
-    /// Signs the tokens of service accounts.
-    pub(crate) signer: Option<Arc<Signer>>,
-    pub(crate) features: Features,
+    pub(crate) road: Arc<Road>,
     /// True once the server takes no more work: watches end.
-    pub(crate) draining: watch::Sender<bool>,
-    pub(crate) advertise: (IpAddr, u16),
-    pub(crate) host_name: String,
-    pub(crate) components: Vec<Component>,
-    pub(crate) log: Probe,
-    /// Who the server is in requests of its own.
-    pub(crate) itself: UserRef,
+    draining: watch::Sender<bool>,
+    /// Lives as long as the server, so that the task that serves custom resources does.
+    _definitions: Arc<DefinitionWriter>,
     /// Keeps the server's lease.
     identity: Mutex<Option<JoinHandle<()>>>,
 }
@@ -107,54 +94,34 @@ impl ApiServer {
     }
 
     /// `plugins`: more of them, asked after those that there are.
-    pub(crate) async fn start_with(config: Config, plugins: Vec<Box<dyn Plugin>>) -> Result<Arc<ApiServer>, Error> {
-        let ranges = Ranges::new(&config.service_ranges, config.node_ports).map_err(Error::Configuration)?;
-        let signer = match config.service_account_key.as_str() {
-            "" => None,
-            pem => Some(Arc::new(Signer::new(pem).map_err(Error::Configuration)?)),
-        };
-        let catalog = Catalog::start(config.store.clone(), &config.kinds, config.clock.clone()).await;
-        let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
-        let allocation = Allocation::new(ranges);
-        let authenticators = Authenticators::new(config.token_file, signer.clone(), &catalog, &config.clock);
-        let authorizers = Arc::new(Authorizers::default());
-        let all = plugins::all(&catalog.snapshot(), &config.entropy, &authorizers);
-        let is_on = |name: &str| !config.disabled_plugins.iter().any(|disabled| disabled == name);
-        let on = all.into_iter().filter(|(name, _)| is_on(name)).map(|(_, plugin)| plugin);
-        let chain = on.chain(plugins).collect();
-        let engine = Engine::new(config.store.clone(), config.clock.clone(), config.store_is_shared);
-        let server = Arc::new(ApiServer {
-            admission: Chain::new(chain),
-            store: config.store,
-            clock: config.clock,
-            entropy: config.entropy,
-            allocation,
-            engine,
-            limits: Limits::new(config.in_flight_max),
-            metrics: Arc::new(Metrics::default()),
-            openapi: OpenApi::default(),
-            authenticators,
-            authorizers,
-            signer,
-            features: config.features,
-            catalog,
-            draining: watch::Sender::new(false),
-            advertise: config.advertise,
-            host_name: config.host_name,
-            components: config.components,
-            log: config.log,
-            itself: Arc::new(User::apiserver()),
-            identity: Mutex::default(),
-        });
-        let mut range = DefaultRange::default();
-        bootstrap::run(&server, &mut range).await.map_err(|status| Error::Bootstrap(status.message))?;
-        definitions::start(&server).await;
+    pub(crate) async fn start_with(mut config: Config, plugins: Vec<Box<dyn Plugin>>) -> Result<Arc<ApiServer>, Error> {
+        let draining = watch::Sender::new(false);
+        let (port, host) = (config.advertise.1, config.host_name.clone());
+        let registry = Arc::new(registry(&mut config, plugins, draining.subscribe()).await?);
+        let road = Arc::new(road(config, &registry));
+        let client = InternalClient::new(&road, registry.itself.clone());
+        let allocation = &registry.allocation;
+        let service = bootstrap::kubernetes_service(&allocation.first_address(), port);
+        let mut range = DefaultRange::new(allocation.cidrs());
+        let made = bootstrap::run(&client, &service, &mut range).await;
+        made.map_err(|status| Error::Bootstrap(status.message))?;
+        let definitions = Arc::new(DefinitionWriter { client: client.clone(), registry: registry.clone() });
+        definitions::start(&definitions).await;
         let mut repair = Repair::default();
-        repair.services(&server).await;
-        tokio::spawn(repair::run(Arc::downgrade(&server), repair));
-        tokio::spawn(bootstrap::keep(Arc::downgrade(&server), range));
-        *server.identity.lock() = Some(tokio::spawn(identity_lease::keep(Arc::downgrade(&server))));
-        Ok(server)
+        repair.services(&registry).await;
+        tokio::spawn(repair::run(Arc::downgrade(&registry), repair));
+        tokio::spawn(bootstrap::keep(client.clone(), service, range));
+        let identity = tokio::spawn(identity_lease::keep(client, Arc::downgrade(&registry), host));
+        Ok(Arc::new(ApiServer { road, draining, _definitions: definitions, identity: Mutex::new(Some(identity)) }))
+    }
+
+    /// Answers a request. `connection`: the user of the connection's certificate, or the component's in-process identity.
+    pub async fn handle<B>(&self, request: Request<B>, connection: Option<&UserRef>) -> Answer
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.road.handle(request, connection).await
     }
 
     /// Ends watches and lets clients go elsewhere. Requests under way are answered.
@@ -170,10 +137,63 @@ impl ApiServer {
             // What is left behind when this takes too long runs out by itself.
             let _ = tokio::time::timeout(FINISH_TIMEOUT, identity).await;
         }
-        self.catalog.cache().close();
+        self.road.catalog.cache().close();
     }
+}
 
-    pub(crate) fn is_draining(&self) -> bool {
-        *self.draining.borrow()
+/// What objects are read and written with.
+async fn registry(
+    config: &mut Config,
+    plugins: Vec<Box<dyn Plugin>>,
+    draining: watch::Receiver<bool>,
+) -> Result<Registry, Error> {
+    let token_file = std::mem::take(&mut config.token_file);
+    let Config { store, clock, entropy, .. } = &*config;
+    let ranges = Ranges::new(&config.service_ranges, config.node_ports.clone()).map_err(Error::Configuration)?;
+    let signer = match config.service_account_key.as_str() {
+        "" => None,
+        pem => Some(Arc::new(Signer::new(pem).map_err(Error::Configuration)?)),
+    };
+    let catalog = Catalog::start(store.clone(), &config.kinds, clock.clone()).await;
+    let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
+    let authenticators = Authenticators::new(token_file, signer.clone(), &catalog, clock);
+    let authorizers = Arc::new(Authorizers::default());
+    let all = plugins::all(&catalog.snapshot(), entropy, &authorizers).into_iter();
+    let is_on = |name: &str| !config.disabled_plugins.iter().any(|disabled| disabled == name);
+    let on = all.filter(|(name, _)| is_on(name)).map(|(_, plugin)| plugin);
+    let chain = on.chain(plugins).collect();
+    Ok(Registry {
+        allocation: Allocation::new(ranges, catalog.clone(), store.clone(), entropy.clone()),
+        engine: Engine::new(store.clone(), clock.clone(), config.store_is_shared),
+        admission: Chain::new(chain),
+        catalog,
+        clock: clock.clone(),
+        entropy: entropy.clone(),
+        store: store.clone(),
+        components: config.components.clone(),
+        authenticators: Arc::new(authenticators),
+        authorizers,
+        signer,
+        metrics: Arc::new(Metrics::default()),
+        watch_list: config.features.watch_list,
+        draining,
+        itself: Arc::new(User::apiserver()),
+    })
+}
+
+/// The stages that lead to it.
+fn road(config: Config, registry: &Arc<Registry>) -> Road {
+    let Registry { catalog, authenticators, authorizers, metrics, draining, .. } = &**registry;
+    let health = Health { store: config.store, catalog: catalog.clone(), log: config.log, draining: draining.clone() };
+    Road {
+        catalog: catalog.clone(),
+        clock: config.clock,
+        authenticators: authenticators.clone(),
+        authorizers: authorizers.clone(),
+        limits: Limits::new(config.in_flight_max),
+        metrics: metrics.clone(),
+        registry: registry.clone(),
+        pages: Pages { health, metrics: metrics.clone(), openapi: OpenApi::default() },
+        response_compression: config.features.response_compression,
     }
 }

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use base64::Engine as _;
+use bytes::Bytes;
+use http::{Method, StatusCode};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use rkube_admission::Plugin;
+use rkube_machinery::Status;
 use rkube_machinery::host::{Clock, Entropy};
 
 use crate::health::Probe;
-use crate::registry::Component;
+use crate::internal_client::InternalClient;
 use crate::server::{ApiServer, Config};
 
 struct Hands(AtomicI64);
@@ -44,9 +47,16 @@ pub async fn server_with_log(log: Probe) -> Arc<ApiServer> {
     ApiServer::start(Config { log, ..config() }).await.unwrap()
 }
 
-/// A server with these other parts.
-pub async fn server_with_components(components: Vec<Component>) -> Arc<ApiServer> {
-    ApiServer::start(Config { components, ..config() }).await.unwrap()
+/// Sends a request as the server itself.
+pub async fn ask(
+    server: &ApiServer,
+    method: Method,
+    path: &str,
+    content_type: &'static str,
+    body: Bytes,
+) -> Result<(StatusCode, Bytes), Status> {
+    let client = InternalClient::new(&server.road, server.road.registry.itself.clone());
+    client.ask(method, path, content_type, body).await
 }
 
 fn signing_key() -> String {

@@ -10,9 +10,10 @@ use rkube_kinds::service::pools::{IpRange, PoolError};
 use rkube_machinery::names::address::{self, Subnet};
 use rkube_machinery::{Value, object};
 
-use super::default_range;
-use crate::registry::InternalWriter;
-use crate::server::ApiServer;
+use futures::future::BoxFuture;
+use rkube_catalog::{Catalog, Entry};
+use rkube_machinery::Status;
+use rkube_machinery::host::Entropy;
 
 pub const GROUP: &str = "networking.k8s.io";
 pub const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
@@ -20,6 +21,20 @@ pub const MANAGER_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
 pub const MANAGER: &str = "ipallocator.k8s.io";
 /// Larger ranges of IPv6 are not handed out from.
 const PREFIX_MIN_V6: u8 = 64;
+
+/// The ServiceCIDR object that flags ask for.
+pub const DEFAULT_RANGE: &str = "kubernetes";
+
+/// The IPAddress objects, by whoever reads and writes objects: what is made goes through admission like any other.
+pub trait AddressRecords: Send + Sync {
+    fn create(&self, record: Value) -> BoxFuture<'_, Result<(), Status>>;
+
+    /// The newest that there is.
+    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Entry>, Status>>;
+
+    /// Removes the record if it is still the one of this uid. That it is gone already is fine.
+    fn delete<'a>(&'a self, name: &'a str, uid: &'a str) -> BoxFuture<'a, Result<(), Status>>;
+}
 
 /// The service that holds something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,10 +63,10 @@ pub struct Range {
 }
 
 /// All ranges, the default one first.
-pub fn ranges(server: &ApiServer) -> Vec<Range> {
-    let Some(cache) = server.catalog.resource(GROUP, "v1", "servicecidrs") else { return Vec::new() };
+pub fn ranges(catalog: &Catalog) -> Vec<Range> {
+    let Some(cache) = catalog.resource(GROUP, "v1", "servicecidrs") else { return Vec::new() };
     let mut entries: Vec<_> = cache.snapshot().0.values().cloned().collect();
-    entries.sort_by_key(|entry| entry.object.name != default_range::NAME);
+    entries.sort_by_key(|entry| entry.object.name != DEFAULT_RANGE);
     let ranges = entries.iter().map(|entry| {
         let value = entry.object.value(entry.revision);
         let cidrs = value.get("spec").list("cidrs").iter();
@@ -67,24 +82,34 @@ pub fn ranges(server: &ApiServer) -> Vec<Range> {
 }
 
 /// The ranges of a family from which addresses are handed out now.
-pub fn ready(server: &ApiServer, family: Family) -> Vec<IpRange> {
-    let ready = ranges(server).into_iter().filter(|range| range.is_ready).flat_map(|range| range.subnets);
+pub fn ready(catalog: &Catalog, family: Family) -> Vec<IpRange> {
+    let ready = ranges(catalog).into_iter().filter(|range| range.is_ready).flat_map(|range| range.subnets);
     let usable = ready.filter(|subnet| subnet.address.is_ipv4() || subnet.length >= PREFIX_MIN_V6);
     usable.map(IpRange::new).filter(|range| range.family() == family).collect()
 }
 
 /// Takes this address.
-pub async fn take(server: &ApiServer, ranges: &[IpRange], wanted: IpAddr, owner: &Owner) -> Result<(), PoolError> {
+pub async fn take(
+    records: &dyn AddressRecords,
+    ranges: &[IpRange],
+    wanted: IpAddr,
+    owner: &Owner,
+) -> Result<(), PoolError> {
     // The first and last address of a network are in no range.
     if !ranges.iter().any(|range| range.check(wanted).is_ok()) {
         return Err(PoolError::WrongNetwork);
     }
-    create(server, wanted, owner).await
+    create(records, wanted, owner).await
 }
 
 /// Takes any address.
-pub async fn take_any(server: &ApiServer, ranges: &[IpRange], owner: &Owner) -> Result<IpAddr, PoolError> {
-    let taken = server.catalog.resource(GROUP, "v1", "ipaddresses");
+pub async fn take_any(
+    (records, catalog): (&dyn AddressRecords, &Catalog),
+    entropy: &dyn Entropy,
+    ranges: &[IpRange],
+    owner: &Owner,
+) -> Result<IpAddr, PoolError> {
+    let taken = catalog.resource(GROUP, "v1", "ipaddresses");
     for range in ranges {
         // What others took a moment ago may not be in the cache yet.
         let mut tried = BTreeSet::new();
@@ -93,8 +118,8 @@ pub async fn take_any(server: &ApiServer, ranges: &[IpRange], owner: &Owner) -> 
                 let known = taken.as_ref().is_some_and(|taken| taken.find("", &address.to_string()).is_some());
                 !known && !tried.contains(&address)
             };
-            let Some(picked) = range.pick(server.entropy.next_u64(), free) else { break };
-            match create(server, picked, owner).await {
+            let Some(picked) = range.pick(entropy.next_u64(), free) else { break };
+            match create(records, picked, owner).await {
                 Ok(()) => return Ok(picked),
                 Err(PoolError::AddressTaken) => tried.insert(picked),
                 Err(error) => return Err(error),
@@ -105,32 +130,26 @@ pub async fn take_any(server: &ApiServer, ranges: &[IpRange], owner: &Owner) -> 
 }
 
 /// Makes the object that says who has the address.
-pub async fn create(server: &ApiServer, address: IpAddr, owner: &Owner) -> Result<(), PoolError> {
-    let made = own(server)?.create(object_of(address, owner)).await;
+pub async fn create(records: &dyn AddressRecords, address: IpAddr, owner: &Owner) -> Result<(), PoolError> {
+    let made = records.create(object_of(address, owner)).await;
     match made {
-        Ok(_) => Ok(()),
+        Ok(()) => Ok(()),
         Err(status) if status.reason == "AlreadyExists" => Err(PoolError::AddressTaken),
         Err(status) => Err(PoolError::Failed(status.message)),
     }
 }
 
 /// Frees the address if this service has it.
-pub async fn release(server: &ApiServer, address: IpAddr, owner: &Owner) {
-    let Ok(own) = own(server) else { return };
+pub async fn release(records: &dyn AddressRecords, address: IpAddr, owner: &Owner) {
     let name = address.to_string();
-    let found = match own.find(&name).await {
+    let found = match records.find(&name).await {
         Ok(found) => found.filter(|entry| Owner::of_address(&entry.object.value(entry.revision)) == *owner),
         Err(status) => return tracing::warn!(address = name, why = status.message, "cannot free a service's address"),
     };
     let Some(entry) = found else { return };
-    if let Err(status) = own.delete(&name, &entry.object.uid).await {
+    if let Err(status) = records.delete(&name, &entry.object.uid).await {
         tracing::warn!(address = name, why = status.message, "cannot free a service's address");
     }
-}
-
-pub fn own(server: &ApiServer) -> Result<InternalWriter<'_>, PoolError> {
-    InternalWriter::new(server, GROUP, "v1", "ipaddresses", "")
-        .ok_or_else(|| PoolError::Failed("the server could not find the requested resource".to_owned()))
 }
 
 fn object_of(address: IpAddr, owner: &Owner) -> Value {

@@ -2,19 +2,17 @@
 //!
 //! What is taken is a key in the store that nobody else can make: an IPAddress object per address, a small record per
 //! port. So however many control planes share a store, no two hand out the same. A control plane that dies between
-//! taking and writing leaves something behind; [`repair`] finds it.
+//! taking and writing leaves something behind; `repair` finds it.
 //!
 //! Flags say which families of addresses there are and which of them is the default; ServiceCIDR objects say from which
-//! ranges addresses come. [`default_range`] keeps the one that flags ask for.
+//! ranges addresses come. `default_range` keeps the one that flags ask for.
 
-mod addresses;
-pub mod default_range;
+pub mod addresses;
 mod ports;
-pub mod repair;
-mod repair_plan;
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use rkube_kinds::kind::Part;
 use rkube_kinds::service::allocation::{self, AllocationError, Claims, DRY_RUN_PORT, Plan, WantedAddress, WantedPort};
@@ -23,11 +21,20 @@ use rkube_kinds::service::pools::{IpRange, PoolError, PortRange};
 use rkube_machinery::names::address::Subnet;
 use rkube_machinery::{Status, Value};
 
-use crate::registry::Call;
-use crate::server::ApiServer;
-use addresses::Owner;
+pub use addresses::{AddressRecords, DEFAULT_RANGE, GROUP, Owner};
 use ports::NodePorts;
-use rkube_catalog::Served;
+use rkube_catalog::{Catalog, Served};
+use rkube_machinery::host::Entropy;
+use rkube_store::Store;
+
+/// Whose write claims addresses and ports.
+pub struct Claimant<'a> {
+    pub served: &'a Served,
+    /// The part of the object that is written.
+    pub part: Part,
+    pub dry_run: bool,
+    pub records: &'a dyn AddressRecords,
+}
 
 /// From which addresses and ports services get theirs.
 pub struct Ranges {
@@ -60,16 +67,19 @@ impl Ranges {
 }
 
 pub struct Allocation {
+    catalog: Arc<Catalog>,
+    store: Arc<dyn Store>,
+    entropy: Arc<dyn Entropy>,
     ranges: Ranges,
-    ports: NodePorts,
+    pub ports: NodePorts,
     /// The families of the ranges.
     families: Vec<Family>,
 }
 
 impl Allocation {
-    pub fn new(ranges: Ranges) -> Allocation {
+    pub fn new(ranges: Ranges, catalog: Arc<Catalog>, store: Arc<dyn Store>, entropy: Arc<dyn Entropy>) -> Allocation {
         let families = ranges.addresses().map(IpRange::family).collect();
-        Allocation { ports: NodePorts::new(ranges.ports), families, ranges }
+        Allocation { catalog, store, entropy, ports: NodePorts::new(ranges.ports), families, ranges }
     }
 
     /// The address of the `kubernetes` service.
@@ -78,47 +88,49 @@ impl Allocation {
     }
 
     /// The ranges of addresses that flags ask for.
-    fn cidrs(&self) -> Vec<String> {
+    pub fn cidrs(&self) -> Vec<String> {
         self.ranges.addresses().map(ToString::to_string).collect()
     }
 
-    pub async fn begin_create(&self, call: &Call<'_>, value: &mut Value) -> Result<Held, Status> {
-        if !applies(call.served) {
+    pub async fn begin_create(&self, claimant: &Claimant<'_>, value: &mut Value) -> Result<Held, Status> {
+        if !applies(claimant.served) {
             return Ok(Held::default());
         }
-        let plan = allocation::begin_create(value, &self.families).map_err(|error| refusal(call, value, error))?;
-        self.carry_out(call, value, plan).await
+        let plan =
+            allocation::begin_create(value, &self.families).map_err(|error| refusal(claimant.served, value, error))?;
+        self.carry_out(claimant, value, plan).await
     }
 
-    pub async fn begin_update(&self, call: &Call<'_>, value: &mut Value, old: &Value) -> Result<Held, Status> {
-        if !applies(call.served) || call.part != Part::Main {
+    pub async fn begin_update(&self, claimant: &Claimant<'_>, value: &mut Value, old: &Value) -> Result<Held, Status> {
+        if !applies(claimant.served) || claimant.part != Part::Main {
             return Ok(Held::default());
         }
-        let plan = allocation::begin_update(value, old, &self.families).map_err(|error| refusal(call, value, error))?;
-        self.carry_out(call, value, plan).await
+        let plan = allocation::begin_update(value, old, &self.families)
+            .map_err(|error| refusal(claimant.served, value, error))?;
+        self.carry_out(claimant, value, plan).await
     }
 
     /// Takes what the plan wants and writes it into the service. All or nothing: what was taken before an error is
     /// given back. A dry run takes nothing and shows stand-ins.
-    async fn carry_out(&self, call: &Call<'_>, value: &mut Value, plan: Plan) -> Result<Held, Status> {
+    async fn carry_out(&self, claimant: &Claimant<'_>, value: &mut Value, plan: Plan) -> Result<Held, Status> {
         let owner = Owner::of(value);
         let mut taken = Claims::default();
-        let done = self.take(call, value, &plan, &owner, &mut taken).await;
-        if call.options.dry_run {
-            return done.map(|()| Held::default()).map_err(|error| refusal(call, value, error));
+        let done = self.take(claimant, value, &plan, &owner, &mut taken).await;
+        if claimant.dry_run {
+            return done.map(|()| Held::default()).map_err(|error| refusal(claimant.served, value, error));
         }
         match done {
             Ok(()) => Ok(Held { owner, taken, freed: plan.release }),
             Err(error) => {
-                self.give_back(call.server, &owner, &taken).await;
-                Err(refusal(call, value, error))
+                self.give_back(claimant.records, &owner, &taken).await;
+                Err(refusal(claimant.served, value, error))
             }
         }
     }
 
     async fn take(
         &self,
-        call: &Call<'_>,
+        claimant: &Claimant<'_>,
         value: &mut Value,
         plan: &Plan,
         owner: &Owner,
@@ -127,7 +139,7 @@ impl Allocation {
         let mut found = Vec::with_capacity(plan.addresses.len());
         // A family that the cluster does not have is refused by validation.
         for want in plan.addresses.iter().filter(|want| self.families.contains(&want.family)) {
-            let address = self.take_address(call, want, owner).await.map_err(|error| want.refuse(value, &error))?;
+            let address = self.take_address(claimant, want, owner).await.map_err(|error| want.refuse(value, &error))?;
             taken.addresses.push(address);
             found.push((want, address));
         }
@@ -136,36 +148,41 @@ impl Allocation {
             want.write(value, address);
         }
         for want in &plan.ports {
-            let port = self.take_port(call, want, owner, taken).await.map_err(|error| want.refuse(&error))?;
+            let port = self.take_port(claimant, want, owner, taken).await.map_err(|error| want.refuse(&error))?;
             taken.ports.push(port);
             want.write(value, port);
         }
         Ok(())
     }
 
-    async fn take_address(&self, call: &Call<'_>, want: &WantedAddress, owner: &Owner) -> Result<IpAddr, PoolError> {
-        let server = call.server;
-        let ranges = addresses::ready(server, want.family);
-        match (want.address, call.options.dry_run) {
+    async fn take_address(
+        &self,
+        claimant: &Claimant<'_>,
+        want: &WantedAddress,
+        owner: &Owner,
+    ) -> Result<IpAddr, PoolError> {
+        let records = claimant.records;
+        let ranges = addresses::ready(&self.catalog, want.family);
+        match (want.address, claimant.dry_run) {
             (Some(address), true) => {
                 let range = ranges.iter().find(|range| range.contains(address)).or(ranges.first());
                 range.ok_or(PoolError::NotReady)?.check(address).map(|()| address)
             }
             (None, true) => ranges.first().map(IpRange::network).ok_or(PoolError::NotReady),
-            (Some(address), false) => addresses::take(server, &ranges, address, owner).await.map(|()| address),
-            (None, false) => addresses::take_any(server, &ranges, owner).await,
+            (Some(address), false) => addresses::take(records, &ranges, address, owner).await.map(|()| address),
+            (None, false) => addresses::take_any((records, &self.catalog), &*self.entropy, &ranges, owner).await,
         }
     }
 
     async fn take_port(
         &self,
-        call: &Call<'_>,
+        claimant: &Claimant<'_>,
         want: &WantedPort,
         owner: &Owner,
         taken: &Claims,
     ) -> Result<i64, PoolError> {
-        let store = &*call.server.store;
-        match (want.port, call.options.dry_run) {
+        let store = &*self.store;
+        match (want.port, claimant.dry_run) {
             (Some(port), true) if taken.ports.contains(&port) => Err(PoolError::PortTaken),
             (Some(port), true) => match self.ports.owner(store, port).await? {
                 Some(_) => Err(PoolError::PortTaken),
@@ -173,34 +190,34 @@ impl Allocation {
             },
             (None, true) => Ok(taken.ports.iter().max().map_or(DRY_RUN_PORT, |port| port + 1)),
             (Some(port), false) => self.ports.take(store, port, owner).await.map(|()| port),
-            (None, false) => self.ports.take_any(store, &*call.server.entropy, owner).await,
+            (None, false) => self.ports.take_any(store, &*self.entropy, owner).await,
         }
     }
 
     /// Gives back what a service that is gone held.
-    pub async fn release(&self, call: &Call<'_>, service: &Value) {
-        if applies(call.served) {
-            self.give_back(call.server, &Owner::of(service), &Claims::of(service)).await;
+    pub async fn release(&self, claimant: &Claimant<'_>, service: &Value) {
+        if applies(claimant.served) {
+            self.give_back(claimant.records, &Owner::of(service), &Claims::of(service)).await;
         }
     }
 
     /// The write is done: what it took stays taken, what it left goes back.
-    pub async fn keep(&self, call: &Call<'_>, held: Held) {
-        self.give_back(call.server, &held.owner, &held.freed).await;
+    pub async fn keep(&self, records: &dyn AddressRecords, held: Held) {
+        self.give_back(records, &held.owner, &held.freed).await;
     }
 
     /// The write failed: what it took goes back.
-    pub async fn abandon(&self, call: &Call<'_>, held: Held) {
-        self.give_back(call.server, &held.owner, &held.taken).await;
+    pub async fn abandon(&self, records: &dyn AddressRecords, held: Held) {
+        self.give_back(records, &held.owner, &held.taken).await;
     }
 
     /// What cannot be given back now is found by the repair loop.
-    async fn give_back(&self, server: &ApiServer, owner: &Owner, claims: &Claims) {
+    async fn give_back(&self, records: &dyn AddressRecords, owner: &Owner, claims: &Claims) {
         for address in &claims.addresses {
-            addresses::release(server, *address, owner).await;
+            addresses::release(records, *address, owner).await;
         }
         for port in &claims.ports {
-            self.ports.release(&*server.store, *port, owner).await;
+            self.ports.release(&*self.store, *port, owner).await;
         }
     }
 }
@@ -217,10 +234,10 @@ fn applies(served: &Served) -> bool {
     served.kind.resource == "services" && served.kind.group.is_empty()
 }
 
-fn refusal(call: &Call<'_>, value: &Value, error: AllocationError) -> Status {
+fn refusal(served: &Served, value: &Value, error: AllocationError) -> Status {
     match error {
         AllocationError::Invalid(errors) => {
-            Status::invalid(&call.served.kind.group_kind(), value.get("metadata").str("name"), &errors)
+            Status::invalid(&served.kind.group_kind(), value.get("metadata").str("name"), &errors)
         }
         AllocationError::Internal(why) => Status::internal(why),
         AllocationError::Plain(message) => Status { code: 500, message, ..Status::default() },

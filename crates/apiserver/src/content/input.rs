@@ -9,9 +9,7 @@ use rkube_machinery::schema::Schema;
 use rkube_machinery::{Status, Type, Value, json, protobuf, yaml};
 
 use super::{JSON, PROTOBUF, YAML};
-
-/// No request's body may be larger.
-pub const BODY_MAX: usize = 3 * 1024 * 1024;
+use crate::limits::BODY_MAX;
 
 /// A client that does not finish its body in this time is sent away.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ mod table;
 mod unavailable_form;
 
 pub use body::Body;
-pub use input::{BODY_MAX, Format, Input, drain, read_body};
+pub use input::{Format, Input, drain, read_body};
 pub use negotiate::{Accept, Offer, Subject, Transform, accept, accept_status, discovery_accept};
 pub use output::{
     Answer, IsStatus, PARTIAL, body_answer, compress, object_answer, raw_answer, raw_status_answer, status_answer,

@@ -6,9 +6,8 @@ use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
 
 use super::*;
-use crate::bootstrap::ask;
 use crate::server::ApiServer;
-use crate::test_server::server;
+use crate::test_server::{ask, server};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -71,7 +70,7 @@ async fn undefine(server: &ApiServer, name: &str) {
 /// A kind that is served of the definition of this name.
 fn served(server: &ApiServer, name: &str) -> Option<Arc<Kind>> {
     let (plural, group) = name.split_once('.').unwrap();
-    let catalog = server.catalog.snapshot();
+    let catalog = server.road.catalog.snapshot();
     catalog.all().iter().find(|served| served.kind.is(group, plural)).map(|served| served.kind.clone())
 }
 
@@ -87,7 +86,7 @@ async fn until(condition: impl AsyncFn() -> bool) {
 async fn fetch(server: &ApiServer, path: &str, accept: &str, etag: &str) -> (StatusCode, String, Bytes) {
     let request = Request::builder().uri(path).header(header::ACCEPT, accept).header(header::IF_NONE_MATCH, etag);
     let request = request.body(Full::new(Bytes::new())).unwrap();
-    let answer = server.handle(request, Some(&server.itself)).await;
+    let answer = server.handle(request, Some(&server.road.registry.itself)).await;
     let code = answer.status();
     let etag = answer.headers().get(header::ETAG).map(|etag| etag.to_str().unwrap().to_owned()).unwrap_or_default();
     (code, etag, answer.into_body().collect().await.unwrap().to_bytes())
@@ -183,22 +182,22 @@ async fn a_change_costs_its_own_part() {
     define(&server, &definition("example.com", "as", &["v1"], "first")).await;
     define(&server, &definition("example.com", "bs", &["v1"], "other")).await;
     let parts = |form: Form| {
-        let (server, catalog) = (&server, server.catalog.snapshot());
+        let (server, catalog) = (&server, server.road.catalog.snapshot());
         let wanted = match form {
-            Form::V3 => server.openapi.v3(&catalog, "apis/example.com/v1").unwrap(),
-            _ => server.openapi.v2(&catalog, form),
+            Form::V3 => server.road.pages.openapi.v3(&catalog, "apis/example.com/v1").unwrap(),
+            _ => server.road.pages.openapi.v2(&catalog, form),
         };
-        async move { server.openapi.make(&wanted).await.unwrap() }
+        async move { server.road.pages.openapi.make(&wanted).await.unwrap() }
     };
     for form in [Form::V3, Form::V2Json, Form::V2Protobuf] {
         let first = parts(form).await;
         let wanted = |catalog: &Snapshot| match form {
-            Form::V3 => server.openapi.v3(catalog, "apis/example.com/v1").unwrap(),
-            _ => server.openapi.v2(catalog, form),
+            Form::V3 => server.road.pages.openapi.v3(catalog, "apis/example.com/v1").unwrap(),
+            _ => server.road.pages.openapi.v2(catalog, form),
         };
-        assert!(server.openapi.find(&wanted(&server.catalog.snapshot())).is_some());
+        assert!(server.road.pages.openapi.find(&wanted(&server.road.catalog.snapshot())).is_some());
         define(&server, &definition("example.com", "as", &["v1"], &format!("{form:?}"))).await;
-        assert!(server.openapi.find(&wanted(&server.catalog.snapshot())).is_none());
+        assert!(server.road.pages.openapi.find(&wanted(&server.road.catalog.snapshot())).is_none());
         let second = parts(form).await;
         let same: Vec<bool> = first.iter().zip(&second).map(|(first, second)| Arc::ptr_eq(first, second)).collect();
         assert_eq!(same, [true, false, true], "{form:?}");

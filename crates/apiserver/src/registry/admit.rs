@@ -4,7 +4,8 @@ use rkube_admission::{Attributes, ObjectKind, Operation, OperationOptions};
 use rkube_catalog::Served;
 use rkube_machinery::{Status, Value};
 
-use super::{Call, Preconditions};
+use super::write::Write;
+use crate::request::DeleteOptions;
 
 /// What admission is told of a write, beside what the request says.
 #[derive(Clone, Copy)]
@@ -14,12 +15,13 @@ pub(super) struct Admission<'a> {
     kind: Option<ObjectKind<'a>>,
     name: &'a str,
     old: Option<&'a Value>,
-    preconditions: Option<&'a Preconditions>,
+    /// Of a deletion.
+    options: Option<&'a DeleteOptions>,
 }
 
 impl<'a> Admission<'a> {
     pub fn create(name: &'a str) -> Self {
-        Admission { operation: Operation::Create, kind: None, name, old: None, preconditions: None }
+        Admission { operation: Operation::Create, kind: None, name, old: None, options: None }
     }
 
     pub fn update(name: &'a str, old: &'a Value) -> Self {
@@ -27,9 +29,9 @@ impl<'a> Admission<'a> {
     }
 
     /// `name` is empty where a collection is deleted.
-    pub fn delete(name: &'a str, old: &'a Value, preconditions: &'a Preconditions) -> Self {
-        let preconditions = Some(preconditions);
-        Admission { operation: Operation::Delete, old: Some(old), preconditions, ..Admission::create(name) }
+    pub fn delete(name: &'a str, old: &'a Value, options: &'a DeleteOptions) -> Self {
+        let options = Some(options);
+        Admission { operation: Operation::Delete, old: Some(old), options, ..Admission::create(name) }
     }
 
     pub fn connect(name: &'a str) -> Self {
@@ -41,11 +43,11 @@ impl<'a> Admission<'a> {
     }
 }
 
-impl Call<'_> {
+impl Write<'_> {
     /// The first phase: plugins may change the object.
     pub(super) async fn admit(&mut self, write: Admission<'_>, object: &mut Value) -> Result<(), Status> {
         let mut attributes = self.attributes(&write);
-        let admitted = self.server.admission.mutate(&mut attributes, object).await;
+        let admitted = self.registry.admission.mutate(&mut attributes, object).await;
         let warnings = attributes.warnings;
         self.warnings.extend(warnings);
         admitted
@@ -54,7 +56,7 @@ impl Call<'_> {
     /// The second phase: plugins may refuse the object as it will be stored.
     pub(super) async fn check_admitted(&mut self, write: Admission<'_>, object: &Value) -> Result<(), Status> {
         let mut attributes = self.attributes(&write);
-        let admitted = self.server.admission.validate(&mut attributes, object).await;
+        let admitted = self.registry.admission.validate(&mut attributes, object).await;
         let warnings = attributes.warnings;
         self.warnings.extend(warnings);
         admitted
@@ -85,46 +87,47 @@ impl Call<'_> {
             old: Some(old),
             options: OperationOptions::Write { field_manager: "", field_validation: "" },
             dry_run: self.options.dry_run,
-            user: &self.server.itself,
+            user: &self.registry.itself,
             warnings: Vec::new(),
         };
-        self.server.admission.mutate(&mut attributes, object).await?;
-        self.server.admission.validate(&mut attributes, object).await
+        self.registry.admission.mutate(&mut attributes, object).await?;
+        self.registry.admission.validate(&mut attributes, object).await
     }
 
     fn attributes<'b>(&'b self, write: &Admission<'b>) -> Attributes<'b> {
-        let kind = &self.served.kind;
-        let makes_namespace = self.info.namespace.is_empty() && kind.resource == "namespaces" && kind.group.is_empty();
+        let kind = &self.request.served.kind;
+        let makes_namespace =
+            self.request.info.namespace.is_empty() && kind.resource == "namespaces" && kind.group.is_empty();
         Attributes {
             operation: write.operation,
-            served: self.served,
-            subresource: &self.info.subresource,
-            kind: write.kind.unwrap_or_else(|| ObjectKind::of(self.served)),
-            namespace: if makes_namespace { write.name } else { &self.info.namespace },
+            served: self.request.served,
+            subresource: &self.request.info.subresource,
+            kind: write.kind.unwrap_or_else(|| ObjectKind::of(self.request.served)),
+            namespace: if makes_namespace { write.name } else { &self.request.info.namespace },
             name: write.name,
             old: write.old,
             options: self.operation_options(write),
             dry_run: self.options.dry_run,
-            user: self.user,
+            user: self.request.user,
             warnings: Vec::new(),
         }
     }
 
     fn operation_options<'b>(&'b self, write: &Admission<'b>) -> OperationOptions<'b> {
-        let options = &self.options;
-        match write.operation {
-            Operation::Create | Operation::Update => OperationOptions::Write {
-                field_manager: &options.field_manager,
-                field_validation: options.given_field_validation(),
+        let query = self.request.query;
+        match (write.operation, write.options) {
+            (Operation::Create | Operation::Update, _) => OperationOptions::Write {
+                field_manager: &query.field_manager,
+                field_validation: &query.field_validation,
             },
-            Operation::Delete => OperationOptions::Delete {
+            (Operation::Delete, Some(options)) => OperationOptions::Delete {
                 grace_period_seconds: options.grace_period_seconds,
                 propagation_policy: options.propagation_policy.as_deref(),
                 orphan_dependents: options.orphan_dependents,
-                uid: write.preconditions.and_then(|wanted| wanted.uid.as_deref()),
-                resource_version: write.preconditions.and_then(|wanted| wanted.resource_version.as_deref()),
+                uid: options.preconditions.uid.as_deref(),
+                resource_version: options.preconditions.resource_version.as_deref(),
             },
-            Operation::Connect => OperationOptions::None,
+            (Operation::Connect | Operation::Delete, _) => OperationOptions::None,
         }
     }
 }

@@ -12,8 +12,8 @@ use rkube_machinery::schema::Schema;
 use rkube_machinery::value::Text;
 use rkube_machinery::{GroupResource, Map, Status, Type, Value, decode, json, time};
 
-use super::Call;
 use super::body_type::{Fit, Misfit, Named};
+use super::write::Write;
 use crate::request::FieldValidation;
 use rkube_catalog::{Conversions, Served};
 
@@ -58,24 +58,29 @@ impl Authorship {
     }
 }
 
-impl Call<'_> {
+impl Write<'_> {
     pub(super) fn authorship(&self) -> Authorship {
         Authorship {
-            manager: self.manager(),
-            served: self.served.clone(),
-            subresource: self.info.subresource.clone(),
+            manager: self.request.manager(),
+            served: self.request.served.clone(),
+            subresource: self.request.info.subresource.clone(),
             time: time::format_seconds(self.now()),
         }
     }
 
     /// Fields that writers of this part do not own.
     pub(super) fn reset_fields(&self) -> Reset<'static> {
-        self.served.kind.strategy.reset_fields.of(self.part)
+        self.request.served.kind.strategy.reset_fields.of(self.part)
     }
 
     /// The table's type: what strategic merge patches and protobuf need.
     fn table(&self) -> Result<&'static Type, Status> {
-        self.served.kind.schema.table().ok_or_else(|| Status::internal("custom resources have no type of the table"))
+        self.request
+            .served
+            .kind
+            .schema
+            .table()
+            .ok_or_else(|| Status::internal("custom resources have no type of the table"))
     }
 
     fn decoding(&self) -> Decoding {
@@ -87,14 +92,14 @@ impl Call<'_> {
 
     /// The new object: decoded, defaulted, canonical, its managed fields tracked. `old` is in the served version.
     pub(super) async fn changed(&mut self, change: &Intent, old: &Value) -> Result<Value, Status> {
-        if !self.served.is_custom() {
+        if !self.request.served.is_custom() {
             return self.changed_once(change, old, None);
         }
         let conversions = Conversions::default();
         for _ in 0..CONVERSIONS_MAX {
             let warnings = self.warnings.len();
             let changed = self.changed_once(change, old, Some(&conversions));
-            match conversions.learn(self.served).await {
+            match conversions.learn(self.request.served).await {
                 Ok(false) => return changed,
                 Ok(true) => self.warnings.truncate(warnings),
                 // Who owns what is no reason to refuse a write, unless it asks for that.
@@ -142,17 +147,17 @@ impl Call<'_> {
             }
             Intent::Strategic(Patch { document: patch, strict }) => {
                 let document = strategic::apply(patch, old, self.table()?).map_err(refused)?;
-                if let Some(message) = self.served.kind.rules.unreadable(&document) {
+                if let Some(message) = self.request.served.kind.rules.unreadable(&document) {
                     return Err(Status { code: 500, message, ..Status::default() });
                 }
-                let converted = self.served.kind.schema.convert(document);
+                let converted = self.request.served.kind.schema.convert(document);
                 self.take_patched(converted, strict.clone(), || printed(patch))?
             }
             Intent::Apply(_) => unreachable!("handled above"),
             Intent::Scale(_) => return Err(Status::internal("a scale is changed by itself")),
         };
         let reset = resets_owners(&value);
-        self.served.kind.rules.default(&mut value);
+        self.request.served.kind.rules.default(&mut value);
         if reset {
             value.object_mut("metadata").set("managedFields", Vec::<Value>::new());
         }
@@ -164,7 +169,7 @@ impl Call<'_> {
     pub(super) fn track(&self, old: &Value, value: &mut Value, conversions: Option<&Conversions>) {
         let context = self.authorship();
         let convert = |object: &Value, version: &str| self.in_version(object, version, conversions);
-        let schema = &self.served.kind.schema;
+        let schema = &self.request.served.kind.schema;
         if !self.kept_empties {
             // A new object is put in order when it is whole; whose fields are whose does not depend on it.
             if old.is_null() {
@@ -192,16 +197,16 @@ impl Call<'_> {
 
     /// An object of the served version in another one of its group. What other groups own does not count here.
     fn in_version(&self, object: &Value, version: &str, conversions: Option<&Conversions>) -> Option<(Value, &Schema)> {
-        let kind = &self.served.kind;
+        let kind = &self.request.served.kind;
         match conversions {
-            _ if !self.served.is_custom() => {}
-            Some(conversions) => return conversions.get(self.served, object, version),
+            _ if !self.request.served.is_custom() => {}
+            Some(conversions) => return conversions.get(self.request.served, object, version),
             None => return Some((object.clone(), &kind.schema)),
         }
         let related = |other: &Kind| other.storage_prefix == kind.storage_prefix && other.group == kind.group;
-        let mut candidates = self.catalog.all().iter();
+        let mut candidates = self.request.catalog.all().iter();
         let other = candidates.find(|other| other.api_version == version && related(&other.kind))?;
-        let stored = self.served.to_stored(object.clone());
+        let stored = self.request.served.to_stored(object.clone());
         let value = match &other.kind.conversion {
             Some(conversion) => conversion.from_stored(stored),
             None => stored,
@@ -218,22 +223,22 @@ impl Call<'_> {
     ) -> Result<Value, Status> {
         let reset = self.reset_fields();
         let convert = |object: &Value, version: &str| self.in_version(object, version, conversions);
-        let force = self.options.force.unwrap_or(false);
-        let schema = &self.served.kind.schema;
+        let force = self.request.query.force.unwrap_or(false);
+        let schema = &self.request.served.kind.schema;
         let applied = schema.apply(old, config, &context.view(), force, reset, &convert);
         let value = applied.map_err(Status::from)?;
-        let converted = self.served.kind.schema.convert(value);
+        let converted = self.request.served.kind.schema.convert(value);
         let converted = converted.map_err(|error| Status::from(managed::unreadable(config, &error.to_string())))?;
         self.kept_empties |= converted.kept_empties;
         let mut value = converted.value;
-        if let Some(why) = self.served.kind.rules.unreadable(&value) {
+        if let Some(why) = self.request.served.kind.rules.unreadable(&value) {
             return Err(Status::from(managed::unconvertible(config, &why)));
         }
-        value.set("kind", self.served.kind.kind.clone());
-        value.set("apiVersion", self.served.api_version.as_str());
-        self.served.kind.rules.default(&mut value);
+        value.set("kind", self.request.served.kind.kind.clone());
+        value.set("apiVersion", self.request.served.api_version.as_str());
+        self.request.served.kind.rules.default(&mut value);
         if !self.kept_empties {
-            self.served.kind.schema.complete(&mut value);
+            self.request.served.kind.schema.complete(&mut value);
         }
         Ok(value)
     }
@@ -246,10 +251,11 @@ impl Call<'_> {
         strict: Vec<String>,
         shown: impl Fn() -> String,
     ) -> Result<Value, Status> {
-        let decoded = match patched_type(&document, &self.served.kind, &self.served.api_version, &shown)? {
-            Fit::Internal => Ok(nothing_of(&document)),
-            Fit::Same | Fit::OtherVersion => self.served.kind.schema.decode(document),
-        };
+        let decoded =
+            match patched_type(&document, &self.request.served.kind, &self.request.served.api_version, &shown)? {
+                Fit::Internal => Ok(nothing_of(&document)),
+                Fit::Same | Fit::OtherVersion => self.request.served.kind.schema.decode(document),
+            };
         self.take_patched(decoded, strict, shown)
     }
 
@@ -269,12 +275,12 @@ impl Call<'_> {
             FieldValidation::Warn => self.warnings.extend(strict),
             _ => {}
         }
-        if let Some(why) = self.served.kind.rules.unreadable(&decoded.value) {
+        if let Some(why) = self.request.served.kind.rules.unreadable(&decoded.value) {
             return Err(unprocessable(&shown(), &why));
         }
         let mut value = decoded.value;
-        value.set("kind", self.served.kind.kind.clone());
-        value.set("apiVersion", self.served.api_version.as_str());
+        value.set("kind", self.request.served.kind.kind.clone());
+        value.set("apiVersion", self.request.served.api_version.as_str());
         Ok(value)
     }
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use http::StatusCode;
 use rkube_machinery::{GroupResource, Status, Value, object};
 
-use super::Call;
-use super::list::Filter;
+use super::Registry;
+use super::list::{self, Filter};
+use super::request::Request;
 use crate::content::{Answer, Transform, table_for, unlisted_answer, value_answer};
 use crate::health::Probe;
-use crate::server::ApiServer;
+use crate::request::ListOptions;
 use rkube_catalog::Object;
+use rkube_store::Store;
 
 /// A part of the control plane beside the server and its store.
 #[derive(Clone)]
@@ -24,35 +26,35 @@ pub struct Component {
 /// The store, under the name by which clients know it.
 const STORE: &str = "etcd-0";
 
-impl Call<'_> {
-    pub(super) async fn components(&mut self) -> Result<Answer, Status> {
-        let all = statuses(self.server).await;
-        if self.info.verb == "get" {
-            let name = &self.info.name;
-            let found = all.into_iter().find(|component| component.get("metadata").str("name") == name);
-            let missing = || Status::not_found(&GroupResource::new("", "componentstatus"), name);
-            return Ok(self.component_answer(&found.ok_or_else(missing)?));
-        }
-        self.options.check_list(self.server.features.watch_list)?;
-        let filter = Filter::new(self)?;
-        let kind = &self.served.kind;
-        let chosen = all.into_iter().filter(|component| filter.matches(&Arc::new(Object::new(component, kind))));
-        Ok(self.values_answer(chosen.collect(), Value::object()))
+pub async fn answer(registry: &Registry, request: &Request<'_>) -> Result<Answer, Status> {
+    let all = statuses(&*registry.store, &registry.components).await;
+    let now = registry.clock.now_seconds();
+    if request.info.verb == "get" {
+        let name = &request.info.name;
+        let found = all.into_iter().find(|component| component.get("metadata").str("name") == name);
+        let missing = || Status::not_found(&GroupResource::new("", "componentstatus"), name);
+        return Ok(component_answer(request, &found.ok_or_else(missing)?, now));
     }
-
-    fn component_answer(&self, component: &Value) -> Answer {
-        if let Transform::Table(version) = self.accept.transform {
-            let (one, include) = (std::slice::from_ref(component), &self.options.include_object);
-            let table = table_for(self.served, version, one, include, self.now(), &Value::object(), true);
-            return value_answer(StatusCode::OK, self.accept, &table, None);
-        }
-        unlisted_answer(StatusCode::OK, self.accept, component, self.served.kind.schema.table())
-    }
+    ListOptions::of(request.query, request.query.watch, registry.watch_list)?;
+    let filter = Filter::new(request)?;
+    let kind = &request.served.kind;
+    let chosen = all.into_iter().filter(|component| filter.matches(&Arc::new(Object::new(component, kind))));
+    Ok(list::values_answer(request, chosen.collect(), Value::object(), now))
 }
 
-async fn statuses(server: &ApiServer) -> Vec<Value> {
-    let store = server.store.revision().await.err().map(|error| error.to_string());
-    let parts = server.components.iter().map(|one| (one.name, (one.probe)().err()));
+fn component_answer(request: &Request<'_>, component: &Value, now: i64) -> Answer {
+    let Request { served, accept, query, .. } = *request;
+    if let Transform::Table(version) = accept.transform {
+        let one = std::slice::from_ref(component);
+        let table = table_for(served, version, one, &query.include_object, now, &Value::object(), true);
+        return value_answer(StatusCode::OK, accept, &table, None);
+    }
+    unlisted_answer(StatusCode::OK, accept, component, served.kind.schema.table())
+}
+
+async fn statuses(store: &dyn Store, components: &[Component]) -> Vec<Value> {
+    let store = store.revision().await.err().map(|error| error.to_string());
+    let parts = components.iter().map(|one| (one.name, (one.probe)().err()));
     parts.chain([(STORE, store)]).map(|(name, fault)| status(name, fault)).collect()
 }
 
@@ -72,15 +74,14 @@ fn status(name: &str, fault: Option<String>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_server;
 
     #[tokio::test]
     async fn parts_are_asked_how_they_are() {
         let probe: Probe = Arc::new(|| Err("namespace-controller has ended".to_owned()));
         let well = Component { name: "scheduler", probe: Arc::new(|| Ok(())) };
-        let server =
-            test_server::server_with_components(vec![well, Component { name: "controller-manager", probe }]).await;
-        let shown: Vec<String> = statuses(&server)
+        let store = rkube_store::Memory::new();
+        let components = [well, Component { name: "controller-manager", probe }];
+        let shown: Vec<String> = statuses(&store, &components)
             .await
             .iter()
             .map(|one| {

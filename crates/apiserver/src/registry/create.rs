@@ -7,9 +7,11 @@ use rkube_machinery::{Status, Text, Value};
 use rkube_store::Expect;
 
 use super::admit::Admission;
-use super::engine::{self, Place, Seen, Verdict, Write};
+use super::engine::{self, CompareAndSwap, Place, Seen, Verdict};
+use super::metadata;
 use super::metadata::Stage;
-use super::{Call, Written, metadata};
+use super::reply::Written;
+use super::write::Write;
 use crate::content::Format;
 use rkube_catalog::{Entry, Inside};
 
@@ -26,7 +28,7 @@ pub(super) enum Origin {
 
 /// A new object on its way to the store.
 struct Creation<'c, 'a> {
-    call: &'c mut Call<'a>,
+    write: &'c mut Write<'a>,
     place: Place<'a>,
     name: Text,
     template: Value,
@@ -40,7 +42,7 @@ struct Creation<'c, 'a> {
     _inside: Option<Inside<'a>>,
 }
 
-impl Write for Creation<'_, '_> {
+impl CompareAndSwap for Creation<'_, '_> {
     type Done = Written;
 
     fn place(&self) -> &Place<'_> {
@@ -53,47 +55,47 @@ impl Write for Creation<'_, '_> {
 
     /// What is there is another object: it does not matter which.
     async fn attempt(&mut self, _current: Option<&Entry>) -> Result<Verdict<Written>, Status> {
-        let server = self.call.server;
+        let registry = self.write.registry;
         let mut value = if self.is_generated { self.template.clone() } else { std::mem::take(&mut self.template) };
-        let uid = generated::uuid(&*server.entropy);
+        let uid = generated::uuid(&*registry.entropy);
         let name = self.is_generated.then(|| {
-            let name = generated::generate_name(value.get("metadata").str("generateName"), &*server.entropy);
+            let name = generated::generate_name(value.get("metadata").str("generateName"), &*registry.entropy);
             Text::from(name)
         });
         if let Some(name) = &name {
             self.name = name.clone();
-            self.place = self.call.place(name);
+            self.place = self.write.place(name);
         }
-        let version = lifecycle::identify(&self.call.served.kind, &mut value, uid, name, self.call.now());
+        let version = lifecycle::identify(&self.write.request.served.kind, &mut value, uid, name, self.write.now());
         let version = version.map_or(0, |version| number(&version));
-        let Creation { call, place, name, origin, .. } = self;
-        let held = server.allocation.begin_create(call, &mut value).await?;
-        let stored = call.finish_create(place, value, (name, version, *origin)).await;
+        let Creation { write, place, name, origin, .. } = self;
+        let held = registry.allocation.begin_create(&write.claimant(), &mut value).await?;
+        let stored = write.finish_create(place, value, (name, version, *origin)).await;
         match &stored {
-            Ok(Verdict::Committed(_) | Verdict::Decided(_)) => server.allocation.keep(call, held).await,
-            Ok(Verdict::Overtaken) | Err(_) => server.allocation.abandon(call, held).await,
+            Ok(Verdict::Committed(_) | Verdict::Decided(_)) => registry.allocation.keep(registry, held).await,
+            Ok(Verdict::Overtaken) | Err(_) => registry.allocation.abandon(registry, held).await,
         }
         stored
     }
 
     fn again(&mut self) {
-        self.call.warnings.truncate(self.warnings);
+        self.write.warnings.truncate(self.warnings);
     }
 
     fn exhausted(&self, current: Option<&Entry>) -> Status {
-        self.call.taken(&self.name, self.is_prefixed, current)
+        self.write.taken(&self.name, self.is_prefixed, current)
     }
 }
 
-impl<'a> Call<'a> {
+impl<'a> Write<'a> {
     pub(super) async fn create(&mut self, body: &Bytes) -> Result<Written, Status> {
-        let format = Format::of(self.content_type)?;
-        self.options.check_write("CreateOptions", None)?;
+        let format = Format::of(self.request.content_type)?;
+        self.take_options("CreateOptions", None)?;
         let mut value = self.decode(format, body)?;
         self.gave_no_labels = value.get("metadata").map("labels").is_empty();
-        lifecycle::begin(&self.served.kind, &mut value);
+        lifecycle::begin(&self.request.served.kind, &mut value);
         let metadata = value.object_mut("metadata");
-        metadata::place(metadata, if self.served.kind.is_namespaced() { &self.info.namespace } else { "" })?;
+        metadata::place(metadata, self.request.object_namespace())?;
         self.create_value(value, Origin::Create).await
     }
 
@@ -117,9 +119,9 @@ impl<'a> Call<'a> {
 
     /// A new object that may come and is admitted, up to the attempts to store it.
     async fn begin_creation<'c>(&'c mut self, value: Value, origin: Origin) -> Result<Creation<'c, 'a>, Status> {
-        let mut value = self.served.to_stored(value);
+        let mut value = self.request.served.to_stored(value);
         let name = metadata::name_of(&value);
-        let served = self.served;
+        let served = self.request.served;
         let inside = if served.is_custom() {
             let why = "create not allowed while custom resource definition is terminating";
             let inside = served.stored().gate.enter().await;
@@ -135,7 +137,7 @@ impl<'a> Call<'a> {
         let place = self.place(&name);
         let warnings = self.warnings.len();
         Ok(Creation {
-            call: self,
+            write: self,
             place,
             name,
             template: value,
@@ -155,11 +157,12 @@ impl<'a> Call<'a> {
         (name, version, origin): (&str, u64, Origin),
     ) -> Result<Verdict<Written>, Status> {
         let checked = self.lifecycle(|lifecycle| lifecycle.create(&mut value));
-        let warnings = checked.map_err(|errors| Status::invalid(&self.served.kind.group_kind(), name, &errors))?;
+        let warnings =
+            checked.map_err(|errors| Status::invalid(&self.request.served.kind.group_kind(), name, &errors))?;
         self.warnings.extend(warnings);
         self.check_admitted(Admission::create(name), &value).await?;
 
-        let mut value = self.storage_form(value).await?;
+        let mut value = self.request.storage_form(value).await?;
         if !place.is_dry_run() {
             if version != 0 && matches!(origin, Origin::Create) {
                 return Err(Status {
@@ -179,9 +182,9 @@ impl<'a> Call<'a> {
     /// The name is another object's, which may be on its way out.
     fn taken(&self, name: &str, prefixed: bool, by: Option<&Entry>) -> Status {
         let mut status = if prefixed {
-            Status::generate_name_conflict(&self.served.group_resource, name)
+            Status::generate_name_conflict(&self.request.served.group_resource, name)
         } else {
-            Status::already_exists(&self.served.group_resource, name)
+            Status::already_exists(&self.request.served.group_resource, name)
         };
         if by.is_some_and(|entry| entry.object.deleting) {
             status.message.insert_str(0, "object is being deleted: ");

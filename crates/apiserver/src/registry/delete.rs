@@ -8,49 +8,15 @@ use rkube_machinery::schema::Schema;
 use rkube_machinery::{Status, TypeRef, Value};
 use rkube_store::Expect;
 
-use super::Call;
 use super::admit::Admission;
-use super::engine::{self, Place, Verdict, Write};
-use super::list::Filter;
+use super::engine::{self, CompareAndSwap, Place, Verdict};
+use super::list::{self, Filter};
+use super::read;
+use super::request::Request;
+use super::write::Write;
 use crate::content::{Answer, Format, Input, status_answer};
+use crate::request::{DeleteOptions, ListOptions, Preconditions};
 use rkube_catalog::Entry;
-
-/// What a deletion must find.
-#[derive(Clone, Debug, Default)]
-pub struct Preconditions {
-    pub uid: Option<String>,
-    pub resource_version: Option<String>,
-}
-
-impl Preconditions {
-    /// Those of a `DeleteOptions`.
-    pub fn of(options: &Value) -> Preconditions {
-        let wanted = options.get("preconditions");
-        let text = |key: &str| wanted.has(key).then(|| wanted.str(key).to_owned());
-        Preconditions { uid: text("uid"), resource_version: text("resourceVersion") }
-    }
-
-    /// The object of this uid, no other of its name.
-    pub fn of_uid(uid: &str) -> Preconditions {
-        Preconditions { uid: Some(uid.to_owned()), resource_version: None }
-    }
-
-    /// The object may not have changed since it had this version, unless the client named one itself.
-    pub fn require_version(&mut self, version: &str) {
-        self.resource_version.get_or_insert_with(|| version.to_owned());
-    }
-
-    /// We changed the object ourselves.
-    pub fn moved_to(&mut self, revision: u64) {
-        if let Some(version) = &mut self.resource_version {
-            *version = revision.to_string();
-        }
-    }
-
-    pub fn check(&self, call: &Call<'_>, name: &str, object: &Value) -> Result<(), Status> {
-        call.check_preconditions(name, self, object)
-    }
-}
 
 /// Whether a deletion is still to be admitted.
 #[derive(Clone, Copy)]
@@ -70,14 +36,14 @@ enum Outcome {
 
 /// The deletion of one object.
 struct Deletion<'c, 'a> {
-    call: &'c mut Call<'a>,
+    write: &'c mut Write<'a>,
     place: Place<'a>,
     name: &'c str,
-    preconditions: &'c Preconditions,
+    options: &'c DeleteOptions,
     gate: Gate<'c>,
 }
 
-impl Write for Deletion<'_, '_> {
+impl CompareAndSwap for Deletion<'_, '_> {
     type Done = Outcome;
 
     fn place(&self) -> &Place<'_> {
@@ -85,72 +51,74 @@ impl Write for Deletion<'_, '_> {
     }
 
     async fn attempt(&mut self, current: Option<&Entry>) -> Result<Verdict<Outcome>, Status> {
-        let Deletion { call, place, name, preconditions, gate } = self;
-        let entry = current.ok_or_else(|| Status::not_found(&call.served.group_resource, name))?;
+        let Deletion { write, place, name, options, gate } = self;
+        let entry = current.ok_or_else(|| Status::not_found(&write.request.served.group_resource, name))?;
         let mut old = entry.object.value(entry.revision);
-        call.check_preconditions(name, preconditions, &old)?;
+        check_preconditions(write.request, name, &options.preconditions, &old)?;
         if let Gate::Admission(name) = gate {
-            call.admit_as_is(Admission::delete(name, &old, preconditions), Value::Null).await?;
+            write.admit_as_is(Admission::delete(name, &old, options), Value::Null).await?;
         }
         let expect = Expect::Revision(entry.revision);
-        match call.fate(&mut old) {
+        match write.fate(options, &mut old) {
             Fate::Wait => Ok(Verdict::Decided(Outcome::Marked(entry.clone()))),
-            Fate::Remove => call.remove(place, entry).await,
+            Fate::Remove => write.remove(place, entry).await,
             Fate::Mark(value) => Ok(place.put(value, expect).await?.map(Outcome::Marked)),
             Fate::MarkAndRemove(value) => match place.put(value, expect).await? {
-                Verdict::Committed(marked) => call.remove(place, &marked).await,
+                Verdict::Committed(marked) => write.remove(place, &marked).await,
                 tried => Ok(tried.map(Outcome::Gone)),
             },
         }
     }
 
     fn exhausted(&self, _current: Option<&Entry>) -> Status {
-        Status::modified(&self.call.served.group_resource, self.name)
+        Status::modified(&self.write.request.served.group_resource, self.name)
     }
 }
 
-impl Call<'_> {
+impl Write<'_> {
     pub(super) async fn delete(&mut self, body: &Bytes) -> Result<Answer, Status> {
-        let preconditions = self.delete_options(body)?;
-        let name = self.info.name.clone();
-        let outcome = self.delete_one(&name, &preconditions, Gate::Admission(&name)).await?;
-        let returns_object = self.served.kind.strategy.returns_deleted_object;
+        let options = self.delete_options(body)?;
+        let name = self.request.info.name.clone();
+        let outcome = self.delete_one(&name, &options, Gate::Admission(&name)).await?;
+        let returns_object = self.request.served.kind.strategy.returns_deleted_object;
         match outcome {
             Outcome::Gone(entry) if !returns_object => {
-                let status = Status::deleted(&self.served.group_resource, &name, &entry.object.uid);
-                Ok(status_answer(&status, self.accept))
+                let status = Status::deleted(&self.request.served.group_resource, &name, &entry.object.uid);
+                Ok(status_answer(&status, self.request.accept))
             }
             Outcome::Gone(entry) | Outcome::Marked(entry) => {
                 // A deletion that is not done yet, of an object whose deletion waits for others.
-                self.answer_object(StatusCode::OK, &entry).await
+                self.request.object_answer(StatusCode::OK, &entry, self.now()).await
             }
         }
     }
 
     pub(super) async fn delete_collection(&mut self, body: &Bytes) -> Result<Answer, Status> {
-        let preconditions = self.delete_options(body)?;
-        self.options.check_list(self.server.features.watch_list)?;
-        let filter = Filter::new(self)?;
-        self.check_token()?;
-        self.wait_for_version().await?;
-        let (items, revision) = self.served.readable().await?.snapshot();
-        let chosen: Vec<Entry> = filter.range(self, &items, "").map(|(_, entry)| entry.clone()).collect();
+        let options = self.delete_options(body)?;
+        let Write { registry, request, .. } = *self;
+        ListOptions::of(request.query, request.query.watch, registry.watch_list)?;
+        let filter = Filter::new(request)?;
+        list::check_token(request)?;
+        read::wait_for_version(registry, request).await?;
+        let (items, revision) = request.served.readable().await?.snapshot();
+        let chosen: Vec<Entry> = filter.range(request, &items, "").map(|(_, entry)| entry.clone()).collect();
         for entry in &chosen {
             let name = entry.object.name.clone();
-            match self.delete_one(&name, &preconditions, Gate::Admission("")).await {
+            match self.delete_one(&name, &options, Gate::Admission("")).await {
                 Ok(_) => {}
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
-        self.list_answer(chosen, revision, String::new(), None)
+        Ok(list::whole_answer(request, chosen, revision, self.now()))
     }
 
     /// The options, from the body if there is one, checked.
-    fn delete_options(&mut self, body: &Bytes) -> Result<Preconditions, Status> {
-        let mut preconditions = Preconditions::default();
-        if !body.is_empty() {
-            let format = Format::of(self.content_type)?;
+    fn delete_options(&mut self, body: &Bytes) -> Result<DeleteOptions, Status> {
+        let options = if body.is_empty() {
+            DeleteOptions::of_query(self.request.query)?
+        } else {
+            let format = Format::of(self.request.content_type)?;
             let schema = TypeRef::find("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions").map(TypeRef::get);
             let schema = schema.ok_or_else(|| Status::internal("DeleteOptions is not in the schema table"))?;
             let parsed = Input::parse(format, body).map_err(|error| match format {
@@ -167,85 +135,83 @@ impl Call<'_> {
                 }
                 input.decode(&Schema::Table(schema))
             });
-            let options = decoded.map_err(Status::bad_request)?.value;
-            preconditions = Preconditions::of(&options);
-            self.options.take_delete_body(&options);
-        }
-        self.options.check_delete()?;
-        if self.options.propagation_policy.is_none() && self.options.orphan_dependents.is_none() {
-            let warning = self.served.kind.strategy.deletion_warning;
+            DeleteOptions::of_body(&decoded.map_err(Status::bad_request)?.value)?
+        };
+        self.options.dry_run = options.dry_run;
+        if options.propagation_policy.is_none() && options.orphan_dependents.is_none() {
+            let warning = self.request.served.kind.strategy.deletion_warning;
             self.warnings.extend((!warning.is_empty()).then(|| warning.to_owned()));
         }
-        Ok(preconditions)
+        Ok(options)
     }
 
     /// Deletes the object of this name.
-    pub(super) async fn delete_named(&mut self, name: &str, preconditions: &Preconditions) -> Result<(), Status> {
-        self.delete_one(name, preconditions, Gate::Admission(name)).await.map(|_| ())
+    pub(super) async fn delete_named(&mut self, name: &str, options: &DeleteOptions) -> Result<(), Status> {
+        self.delete_one(name, options, Gate::Admission(name)).await.map(|_| ())
     }
 
     /// Deletes the pod of this name, whose eviction has been admitted.
-    pub(super) async fn delete_evicted(&mut self, name: &str, preconditions: &Preconditions) -> Result<(), Status> {
-        self.delete_one(name, preconditions, Gate::Passed).await.map(|_| ())
+    pub(super) async fn delete_evicted(&mut self, name: &str, options: &DeleteOptions) -> Result<(), Status> {
+        self.delete_one(name, options, Gate::Passed).await.map(|_| ())
     }
 
-    async fn delete_one(
-        &mut self,
-        name: &str,
-        preconditions: &Preconditions,
-        gate: Gate<'_>,
-    ) -> Result<Outcome, Status> {
+    async fn delete_one(&mut self, name: &str, options: &DeleteOptions, gate: Gate<'_>) -> Result<Outcome, Status> {
         let place = self.place(name);
         let seen = place.cached();
-        engine::run(&mut Deletion { call: self, place, name, preconditions, gate }, seen).await
+        engine::run(&mut Deletion { write: self, place, name, options, gate }, seen).await
     }
 
     async fn remove(&self, place: &Place<'_>, entry: &Entry) -> Result<Verdict<Outcome>, Status> {
         let removed = place.remove(entry.revision).await?;
         if let Verdict::Committed(_) = removed {
-            self.server.allocation.release(self, &entry.object.value(entry.revision)).await;
+            self.registry.allocation.release(&self.claimant(), &entry.object.value(entry.revision)).await;
         }
         Ok(removed.map(|revision| Outcome::Gone(Entry { object: entry.object.clone(), revision })))
     }
 
-    fn check_preconditions(&self, name: &str, wanted: &Preconditions, old: &Value) -> Result<(), Status> {
-        let metadata = old.get("metadata");
-        let kind = &self.served.kind;
-        let checks = [
-            ("UID", wanted.uid.as_deref(), metadata.str("uid"), "deleted and then recreated"),
-            ("ResourceVersion", wanted.resource_version.as_deref(), metadata.str("resourceVersion"), "modified"),
-        ];
-        for (field, wanted, found, fear) in checks {
-            match wanted {
-                None => {}
-                Some(wanted) if wanted == found => {}
-                Some(wanted) if kind.strategy.marks_before_deletion => {
-                    let why = format!(
-                        "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
-                    );
-                    return Err(Status::conflict(&self.served.group_resource, name, why));
-                }
-                Some(wanted) => {
-                    let why = format!(
-                        "the {field} in the precondition ({wanted}) does not match the {field} in record ({found}). The object might have been {fear}"
-                    );
-                    return Err(Status::conflict(&kind.group_kind(), name, why));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// What to do about the object. Works on it in place where it is to be marked.
-    fn fate(&self, object: &mut Value) -> Fate {
+    fn fate(&self, options: &DeleteOptions, object: &mut Value) -> Fate {
         let deletion = lifecycle::Deletion {
-            kind: &self.served.kind,
-            schema: self.served.stored_schema(),
-            grace_period_seconds: self.options.grace_period_seconds,
-            propagation_policy: self.options.propagation_policy.as_deref(),
-            orphan_dependents: self.options.orphan_dependents,
+            kind: &self.request.served.kind,
+            schema: self.request.served.stored_schema(),
+            grace_period_seconds: options.grace_period_seconds,
+            propagation_policy: options.propagation_policy.as_deref(),
+            orphan_dependents: options.orphan_dependents,
             now: self.now(),
         };
         deletion.decide(object)
     }
+}
+
+/// Whether the object is the one that is to be deleted.
+pub fn check_preconditions(
+    request: &Request<'_>,
+    name: &str,
+    wanted: &Preconditions,
+    old: &Value,
+) -> Result<(), Status> {
+    let metadata = old.get("metadata");
+    let kind = &request.served.kind;
+    let checks = [
+        ("UID", wanted.uid.as_deref(), metadata.str("uid"), "deleted and then recreated"),
+        ("ResourceVersion", wanted.resource_version.as_deref(), metadata.str("resourceVersion"), "modified"),
+    ];
+    for (field, wanted, found, fear) in checks {
+        match wanted {
+            None => {}
+            Some(wanted) if wanted == found => {}
+            Some(wanted) if kind.strategy.marks_before_deletion => {
+                let why =
+                    format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
+                return Err(Status::conflict(&request.served.group_resource, name, why));
+            }
+            Some(wanted) => {
+                let why = format!(
+                    "the {field} in the precondition ({wanted}) does not match the {field} in record ({found}). The object might have been {fear}"
+                );
+                return Err(Status::conflict(&kind.group_kind(), name, why));
+            }
+        }
+    }
+    Ok(())
 }

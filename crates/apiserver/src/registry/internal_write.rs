@@ -5,59 +5,65 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use http::Method;
-use rkube_access::UserRef;
 use rkube_kinds::kind::Part;
 use rkube_machinery::{Status, Value};
 
+use super::Registry;
 use super::create::Origin;
-use super::{Call, Preconditions};
+use super::request::Request;
+use super::write::Write;
+use crate::allocation::{self, AddressRecords};
 use crate::content::{Accept, Format, Transform};
-use crate::request::{Options, RequestInfo};
-use crate::server::ApiServer;
+use crate::request::{DeleteOptions, Query, RequestInfo};
 use rkube_catalog::{Entry, Served, Snapshot};
 
 /// The server as it names itself to others and in managed fields.
 pub const AGENT: &str = "kube-apiserver";
 
-/// A collection, and the server that writes to it on its own behalf.
+/// Writes to a collection on the server's own behalf.
 pub struct InternalWriter<'a> {
-    server: &'a ApiServer,
+    registry: &'a Registry,
     catalog: Arc<Snapshot>,
     served: Arc<Served>,
     namespace: String,
+    query: Query,
 }
 
 impl<'a> InternalWriter<'a> {
     /// None where the resource is not served.
     pub fn new(
-        server: &'a ApiServer,
+        registry: &'a Registry,
         group: &str,
         version: &str,
         resource: &str,
         namespace: &str,
     ) -> Option<InternalWriter<'a>> {
-        let served = server.catalog.find(group, version, resource).filter(|served| served.cache.is_some())?;
-        Some(InternalWriter::of(server, served, namespace))
+        let served = registry.catalog.find(group, version, resource).filter(|served| served.cache.is_some())?;
+        Some(InternalWriter::of(registry, served, namespace))
     }
 
-    pub fn of(server: &'a ApiServer, served: Arc<Served>, namespace: &str) -> InternalWriter<'a> {
-        InternalWriter { server, catalog: server.catalog.snapshot(), served, namespace: namespace.to_owned() }
+    pub fn of(registry: &'a Registry, served: Arc<Served>, namespace: &str) -> InternalWriter<'a> {
+        let catalog = registry.catalog.snapshot();
+        InternalWriter { registry, catalog, served, namespace: namespace.to_owned(), query: Query::default() }
     }
 
     /// Stores a new object: whole, in the order of its schema.
     pub fn create(&self, value: Value) -> BoxFuture<'_, Result<Entry, Status>> {
         Box::pin(async move {
             let info = self.info(&Method::POST, "");
-            self.call(&info).create_value(value, Origin::Create).await.map(|written| written.entry)
+            let request = self.request(&info);
+            let mut write = Write::new(self.registry, &request, Vec::new());
+            write.create_value(value, Origin::Create).await.map(|written| written.entry)
         })
     }
 
     /// Deletes the object if it is still the one of this uid. That it is gone already is fine.
     pub fn delete(&self, name: &str, uid: &str) -> BoxFuture<'_, Result<(), Status>> {
-        let (name, preconditions) = (name.to_owned(), Preconditions::of_uid(uid));
+        let (name, options) = (name.to_owned(), DeleteOptions::of_uid(uid));
         Box::pin(async move {
             let info = self.info(&Method::DELETE, &name);
-            match self.call(&info).delete_named(&name, &preconditions).await {
+            let request = self.request(&info);
+            match Write::new(self.registry, &request, Vec::new()).delete_named(&name, &options).await {
                 Err(status) if !matches!(status.code, 404 | 409) => Err(status),
                 _ => Ok(()),
             }
@@ -67,7 +73,8 @@ impl<'a> InternalWriter<'a> {
     /// The object: from the cache, or from the store where the cache may not have it yet.
     pub async fn find(&self, name: &str) -> Result<Option<Entry>, Status> {
         let info = self.info(&Method::GET, name);
-        self.call(&info).place(name).find().await
+        let request = self.request(&info);
+        Write::new(self.registry, &request, Vec::new()).place(name).find().await
     }
 
     fn info(&self, method: &Method, name: &str) -> RequestInfo {
@@ -81,22 +88,48 @@ impl<'a> InternalWriter<'a> {
         info
     }
 
-    fn call<'b>(&'b self, info: &'b RequestInfo) -> Call<'b> {
-        let user: &UserRef = &self.server.itself;
-        Call {
-            server: self.server,
+    fn request<'b>(&'b self, info: &'b RequestInfo) -> Request<'b> {
+        Request {
             catalog: &self.catalog,
             served: &self.served,
             info,
-            options: Options::default(),
+            query: &self.query,
             accept: Accept { format: Format::Json, transform: Transform::None, pretty: false },
-            user,
+            user: &self.registry.itself,
             agent: AGENT,
             content_type: "",
             part: Part::Main,
-            warnings: Vec::new(),
-            kept_empties: false,
-            gave_no_labels: false,
         }
     }
+}
+
+impl AddressRecords for Registry {
+    fn create(&self, record: Value) -> BoxFuture<'_, Result<(), Status>> {
+        Box::pin(async move {
+            let writer = address_writer(self).ok_or_else(Status::no_such_page)?;
+            writer.create(record).await.map(drop)
+        })
+    }
+
+    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Entry>, Status>> {
+        Box::pin(async move {
+            match address_writer(self) {
+                Some(writer) => writer.find(name).await,
+                None => Ok(None),
+            }
+        })
+    }
+
+    fn delete<'a>(&'a self, name: &'a str, uid: &'a str) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            match address_writer(self) {
+                Some(writer) => writer.delete(name, uid).await,
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+fn address_writer(registry: &Registry) -> Option<InternalWriter<'_>> {
+    InternalWriter::new(registry, allocation::GROUP, "v1", "ipaddresses", "")
 }

@@ -10,11 +10,12 @@ use rkube_machinery::{Status, Value};
 
 use super::continue_token::{decode_token, encode_token};
 use super::list_body::{Form, ListBody};
-use super::read::parse_version;
+use super::read::{parse_version, wait_for_version};
+use super::request::Request;
 use super::selected::Selected;
-use super::{Call, cache_error};
+use super::{Registry, cache_error};
 use crate::content::Answer;
-use crate::request::VersionMatch;
+use crate::request::{ListOptions, VersionMatch};
 use rkube_catalog::{Entry, Items, Object};
 
 const TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
@@ -30,111 +31,98 @@ struct Snapshot {
     left: Option<i64>,
 }
 
-impl Call<'_> {
-    pub(super) async fn list(&mut self) -> Result<Answer, Status> {
-        self.options.check_list(self.server.features.watch_list)?;
-        let filter = Arc::new(Filter::new(self)?);
-        let Snapshot { items, revision, start, left } = self.choose_snapshot().await?;
-        let mut selected = Selected::new(self, filter.clone(), items, &start);
-        let (mut token, mut remaining) = (String::new(), None);
-        if self.options.limit > 0 {
-            let page = selected.page(self.options.limit).await;
-            if let Some(last) = page.last {
-                // Counted once, on the first page; the token carries what is left from page to page.
-                remaining = filter.is_everything().then(|| match left {
-                    Some(left) => left - page.count as i64,
-                    None => page.rest.count_all() as i64,
-                });
-                token = encode_token(selected.below_prefix(&last), revision as i64, remaining);
-                selected.end_at(last);
-            }
-        }
-        let metadata = list_metadata(revision, &token, remaining);
-        Ok(ListBody::of(self.form(), selected, metadata).answer_when_begun().await)
-    }
-
-    async fn choose_snapshot(&self) -> Result<Snapshot, Status> {
-        if !self.options.continue_token.is_empty() {
-            let (start, revision, left) = decode_token(&self.options.continue_token)?;
-            if self.options.resource_version.as_deref().is_some_and(|version| version != "0") {
-                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
-            }
-            let start = format!("{}{start}", Filter::scope_prefix(self));
-            if revision < 0 {
-                self.server.catalog.cache().fresh().await.map_err(cache_error)?;
-                let (items, revision) = self.served.readable().await?.snapshot();
-                return Ok(Snapshot { items, revision, start, left: None });
-            }
-            let reached = self.server.catalog.cache().reach(revision as u64).await;
-            reached.map_err(cache_error).map_err(without_retry)?;
-            let items = self.past(revision as u64).await?.ok_or_else(|| {
-                let prefix = Filter::scope_prefix(self);
-                let mut status = Status::expired(TOKEN_TOO_OLD);
-                status.continue_token = encode_token(start.strip_prefix(&prefix).unwrap_or(&start), -1, None);
-                status
-            })?;
-            return Ok(Snapshot { items, revision: revision as u64, start, left });
-        }
-        let version = self.options.resource_version.as_deref().map(parse_version).transpose()?;
-        if let (Some(version), Some(VersionMatch::Exact)) = (version, self.options.version_match) {
-            return self.exact(version).await;
-        }
-        // A page of an explicit version without a match rule is of exactly that version.
-        if let (Some(version), None) = (version.filter(|version| *version > 0), self.options.version_match)
-            && self.options.limit > 0
-        {
-            return self.exact(version).await;
-        }
-        self.wait_for_version().await?;
-        let (items, revision) = self.served.readable().await?.snapshot();
-        Ok(Snapshot { items, revision, start: String::new(), left: None })
-    }
-
-    /// Refuses a token that cannot be read.
-    pub(super) fn check_token(&self) -> Result<(), Status> {
-        if self.options.continue_token.is_empty() {
-            return Ok(());
-        }
-        decode_token(&self.options.continue_token).map(drop)
-    }
-
-    async fn exact(&self, version: u64) -> Result<Snapshot, Status> {
-        self.server.catalog.cache().reach(version).await.map_err(cache_error).map_err(without_retry)?;
-        let items = self.past(version).await?.ok_or_else(|| Status::expired(TOO_OLD))?;
-        Ok(Snapshot { items, revision: version, start: String::new(), left: None })
-    }
-
-    /// All objects as they were at a revision, unless it is too old.
-    async fn past(&self, revision: u64) -> Result<Option<Items>, Status> {
-        let kept = revision >= self.server.catalog.cache().compacted();
-        Ok(self.served.readable().await?.snapshot_at(revision).ok().filter(|_| kept))
-    }
-
-    /// The list in the form asked for.
-    pub(super) fn list_answer(
-        &self,
-        entries: Vec<Entry>,
-        revision: u64,
-        token: String,
-        remaining: Option<i64>,
-    ) -> Result<Answer, Status> {
-        let metadata = list_metadata(revision, &token, remaining);
-        Ok(ListBody::of(self.form(), entries, metadata).answer())
-    }
-
-    /// A list of these objects in the form asked for; for any but the whole objects they are in the stored version.
-    pub(super) fn values_answer(&self, objects: Vec<Value>, metadata: Value) -> Answer {
-        self.form().whole(objects, metadata)
-    }
-
-    fn form(&self) -> Form {
-        Form {
-            served: self.served.clone(),
-            accept: self.accept,
-            include: self.options.include_object.clone(),
-            now: self.now(),
+pub async fn list(registry: &Registry, request: &Request<'_>) -> Result<Answer, Status> {
+    let options = ListOptions::of(request.query, request.query.watch, registry.watch_list)?;
+    let filter = Arc::new(Filter::new(request)?);
+    let Snapshot { items, revision, start, left } = choose_snapshot(registry, request, options).await?;
+    let mut selected = Selected::new(request, filter.clone(), items, &start);
+    let (mut token, mut remaining) = (String::new(), None);
+    if request.query.limit > 0 {
+        let page = selected.page(request.query.limit).await;
+        if let Some(last) = page.last {
+            // Counted once, on the first page; the token carries what is left from page to page.
+            remaining = filter.is_everything().then(|| match left {
+                Some(left) => left - page.count as i64,
+                None => page.rest.count_all() as i64,
+            });
+            token = encode_token(selected.below_prefix(&last), revision as i64, remaining);
+            selected.end_at(last);
         }
     }
+    let metadata = list_metadata(revision, &token, remaining);
+    Ok(ListBody::of(form(request, registry.clock.now_seconds()), selected, metadata).answer_when_begun().await)
+}
+
+async fn choose_snapshot(registry: &Registry, request: &Request<'_>, options: ListOptions) -> Result<Snapshot, Status> {
+    if !request.query.continue_token.is_empty() {
+        let (start, revision, left) = decode_token(&request.query.continue_token)?;
+        if request.query.resource_version.as_deref().is_some_and(|version| version != "0") {
+            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        let start = format!("{}{start}", Filter::scope_prefix(request));
+        if revision < 0 {
+            registry.catalog.cache().fresh().await.map_err(cache_error)?;
+            let (items, revision) = request.served.readable().await?.snapshot();
+            return Ok(Snapshot { items, revision, start, left: None });
+        }
+        let reached = registry.catalog.cache().reach(revision as u64).await;
+        reached.map_err(cache_error).map_err(without_retry)?;
+        let items = past(registry, request, revision as u64).await?.ok_or_else(|| {
+            let prefix = Filter::scope_prefix(request);
+            let mut status = Status::expired(TOKEN_TOO_OLD);
+            status.continue_token = encode_token(start.strip_prefix(&prefix).unwrap_or(&start), -1, None);
+            status
+        })?;
+        return Ok(Snapshot { items, revision: revision as u64, start, left });
+    }
+    let version = request.query.resource_version.as_deref().map(parse_version).transpose()?;
+    if let (Some(version), Some(VersionMatch::Exact)) = (version, options.version_match) {
+        return exact(registry, request, version).await;
+    }
+    // A page of an explicit version without a match rule is of exactly that version.
+    if let (Some(version), None) = (version.filter(|version| *version > 0), options.version_match)
+        && request.query.limit > 0
+    {
+        return exact(registry, request, version).await;
+    }
+    wait_for_version(registry, request).await?;
+    let (items, revision) = request.served.readable().await?.snapshot();
+    Ok(Snapshot { items, revision, start: String::new(), left: None })
+}
+
+/// Refuses a token that cannot be read.
+pub fn check_token(request: &Request<'_>) -> Result<(), Status> {
+    if request.query.continue_token.is_empty() {
+        return Ok(());
+    }
+    decode_token(&request.query.continue_token).map(drop)
+}
+
+async fn exact(registry: &Registry, request: &Request<'_>, version: u64) -> Result<Snapshot, Status> {
+    registry.catalog.cache().reach(version).await.map_err(cache_error).map_err(without_retry)?;
+    let items = past(registry, request, version).await?.ok_or_else(|| Status::expired(TOO_OLD))?;
+    Ok(Snapshot { items, revision: version, start: String::new(), left: None })
+}
+
+/// All objects as they were at a revision, unless it is too old.
+async fn past(registry: &Registry, request: &Request<'_>, revision: u64) -> Result<Option<Items>, Status> {
+    let kept = revision >= registry.catalog.cache().compacted();
+    Ok(request.served.readable().await?.snapshot_at(revision).ok().filter(|_| kept))
+}
+
+/// These objects, which are all that were asked for, in the form asked for.
+pub fn whole_answer(request: &Request<'_>, entries: Vec<Entry>, revision: u64, now: i64) -> Answer {
+    ListBody::of(form(request, now), entries, list_metadata(revision, "", None)).answer()
+}
+
+/// A list of these objects in the form asked for; for any but the whole objects they are in the stored version.
+pub fn values_answer(request: &Request<'_>, objects: Vec<Value>, metadata: Value, now: i64) -> Answer {
+    form(request, now).whole(objects, metadata)
+}
+
+fn form(request: &Request<'_>, now: i64) -> Form {
+    let Request { served, accept, query, .. } = *request;
+    Form { served: served.clone(), accept, include: query.include_object.clone(), now }
 }
 
 fn list_metadata(revision: u64, token: &str, remaining: Option<i64>) -> Value {
@@ -160,12 +148,12 @@ pub struct Filter {
 }
 
 impl Filter {
-    pub fn new(call: &Call<'_>) -> Result<Filter, Status> {
-        let labels = labels::Selector::parse(&call.options.label_selector);
+    pub fn new(request: &Request<'_>) -> Result<Filter, Status> {
+        let labels = labels::Selector::parse(&request.query.label_selector);
         let labels = labels.map_err(|error| Status::bad_request(error.to_string()))?;
-        let fields = fields::Selector::parse(&call.options.field_selector)
+        let fields = fields::Selector::parse(&request.query.field_selector)
             .map_err(|error| Status::bad_request(error.to_string()))?;
-        let kind = call.served.kind.clone();
+        let kind = request.served.kind.clone();
         for requirement in fields.requirements() {
             let label = requirement.field.as_str();
             let known = label == "metadata.name"
@@ -176,13 +164,13 @@ impl Filter {
             }
         }
         let mut name = fields.exact("metadata.name").map(str::to_owned);
-        if !call.info.name.is_empty() {
-            if name.as_deref().is_some_and(|name| name != call.info.name) {
+        if !request.info.name.is_empty() {
+            if name.as_deref().is_some_and(|name| name != request.info.name) {
                 return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
             }
-            name = Some(call.info.name.to_string());
+            name = Some(request.info.name.to_string());
         }
-        let namespace = if kind.is_namespaced() { call.info.namespace.to_string() } else { String::new() };
+        let namespace = if kind.is_namespaced() { request.info.namespace.to_string() } else { String::new() };
         Ok(Filter { labels, fields, name, kind, namespace })
     }
 
@@ -233,27 +221,23 @@ impl Filter {
     }
 
     /// The keys of the namespace, or of all.
-    pub fn scope_prefix(call: &Call<'_>) -> String {
-        let resource = call.served.stored();
-        if call.served.kind.is_namespaced() && !call.info.namespace.is_empty() {
-            format!("{}{}/", resource.prefix, call.info.namespace)
+    pub fn scope_prefix(request: &Request<'_>) -> String {
+        let resource = request.served.stored();
+        if request.served.kind.is_namespaced() && !request.info.namespace.is_empty() {
+            format!("{}{}/", resource.prefix, request.info.namespace)
         } else {
             resource.prefix.clone()
         }
     }
 
-    fn prefix(&self, call: &Call<'_>) -> String {
-        Self::scope_prefix(call)
-    }
-
     /// The matching objects in key order, from `start` on (empty: from the first).
     pub fn range<'a>(
         &'a self,
-        call: &Call<'_>,
+        request: &Request<'_>,
         items: &'a Items,
         start: &str,
     ) -> Box<dyn Iterator<Item = (&'a Arc<str>, &'a Entry)> + Send + 'a> {
-        let prefix = self.prefix(call);
+        let prefix = Self::scope_prefix(request);
         if let Some(name) = self.name.as_deref().filter(|_| !self.namespace.is_empty() || !self.kind.is_namespaced()) {
             let key: Arc<str> = format!("{prefix}{name}").into();
             let found = items.get_key_value(&key).filter(|(_, entry)| self.matches(&entry.object));

@@ -5,9 +5,8 @@ use http::{Method, StatusCode};
 use rkube_machinery::{Value, json, object};
 
 use super::*;
-use crate::bootstrap::ask;
 use crate::server::ApiServer;
-use crate::test_server::server;
+use crate::test_server::{ask, server};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -38,18 +37,18 @@ async fn what_is_older_than_five_minutes_cannot_be_listed() {
     let (second, exact) =
         (format!("limit=1&continue={token}"), format!("limit=4&resourceVersion={version}&resourceVersionMatch=Exact"));
     // The revision is still the newest, so it is not old, however late it is.
-    server.catalog.cache().mark(10);
-    server.catalog.cache().mark(1_000);
+    server.road.catalog.cache().mark(10);
+    server.road.catalog.cache().mark(1_000);
     assert_eq!(get(&server, &second).await.0, StatusCode::OK);
 
     make(&server, "e").await;
-    server.catalog.cache().mark(1_010);
-    server.catalog.cache().mark(1_309);
+    server.road.catalog.cache().mark(1_010);
+    server.road.catalog.cache().mark(1_309);
     let (code, page) = get(&server, &second).await;
     assert_eq!((code, names(&page)), (StatusCode::OK, vec!["b"]));
     assert_eq!(names(&get(&server, &exact).await.1), ["a", "b", "c", "d"]);
 
-    server.catalog.cache().mark(1_310);
+    server.road.catalog.cache().mark(1_310);
     let (code, status) = get(&server, &exact).await;
     assert_eq!((code, status.str("reason"), status.str("message")), (StatusCode::GONE, "Expired", TOO_OLD));
     let (code, status) = get(&server, &second).await;

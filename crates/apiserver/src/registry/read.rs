@@ -3,36 +3,28 @@
 use http::StatusCode;
 use rkube_machinery::Status;
 
-use super::{Call, cache_error};
+use super::request::Request;
+use super::{Registry, cache_error};
 use crate::content::Answer;
-use rkube_catalog::Entry;
 
-impl Call<'_> {
-    pub(super) async fn get(&mut self) -> Result<Answer, Status> {
-        if let Some(text) = &self.options.resource_version {
-            unworded_version(text)?;
-        }
-        self.wait_for_version().await?;
-        let entry = self.find()?;
-        self.answer_object(StatusCode::OK, &entry).await
+pub async fn get(registry: &Registry, request: &Request<'_>) -> Result<Answer, Status> {
+    if let Some(text) = &request.query.resource_version {
+        unworded_version(text)?;
     }
+    wait_for_version(registry, request).await?;
+    let entry = request.find()?;
+    request.object_answer(StatusCode::OK, &entry, registry.clock.now_seconds()).await
+}
 
-    /// The object as the cache has it, in the form in which it is stored.
-    pub(super) fn find(&self) -> Result<Entry, Status> {
-        let found = self.served.stored().get(&self.key(&self.info.name));
-        found.ok_or_else(|| Status::not_found(&self.served.group_resource, &self.info.name))
-    }
-
-    /// Waits until the cache is as new as the request's resource version wants: none means as new as the store.
-    pub(super) async fn wait_for_version(&self) -> Result<u64, Status> {
-        let cache = self.server.catalog.cache();
-        match self.options.resource_version.as_deref() {
-            None => cache.fresh().await.map_err(cache_error),
-            Some(text) => {
-                let wanted = parse_version(text)?;
-                cache.reach(wanted).await.map_err(cache_error)?;
-                Ok(wanted)
-            }
+/// Waits until the cache is as new as the request's resource version wants: none means as new as the store.
+pub async fn wait_for_version(registry: &Registry, request: &Request<'_>) -> Result<u64, Status> {
+    let cache = registry.catalog.cache();
+    match request.query.resource_version.as_deref() {
+        None => cache.fresh().await.map_err(cache_error),
+        Some(text) => {
+            let wanted = parse_version(text)?;
+            cache.reach(wanted).await.map_err(cache_error)?;
+            Ok(wanted)
         }
     }
 }

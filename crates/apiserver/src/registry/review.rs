@@ -1,4 +1,4 @@
-//! Kinds that are answered and forgotten: reviews. One function each and a line in [`Call::review`].
+//! Kinds that are answered and forgotten: reviews. One function each and a line in [`Write::review`].
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -9,21 +9,22 @@ use rkube_machinery::value::{Map, Text};
 use rkube_machinery::{GroupResource, Status, Value, object, time};
 
 use super::admit::Admission;
-use super::{Call, metadata, review_selectors};
+use super::write::Write;
+use super::{metadata, review_selectors};
 use crate::content::{Answer, Format, unlisted_answer};
 
-impl Call<'_> {
+impl Write<'_> {
     pub(super) async fn review(&mut self, body: &Bytes) -> Result<Answer, Status> {
-        self.options.check_write("CreateOptions", None)?;
-        let format = Format::of(self.content_type)?;
+        self.take_options("CreateOptions", None)?;
+        let format = Format::of(self.request.content_type)?;
         let mut value = self.decode(format, body)?;
-        let kind = &self.served.kind;
+        let kind = &self.request.served.kind;
         lifecycle::begin(kind, &mut value);
         let metadata = value.object_mut("metadata");
-        metadata::place(metadata, if kind.is_namespaced() { &self.info.namespace } else { "" })?;
-        self.served.kind.schema.complete(&mut value);
+        metadata::place(metadata, self.request.object_namespace())?;
+        self.request.served.kind.schema.complete(&mut value);
         let context = self.authorship();
-        let schema = &self.served.kind.schema;
+        let schema = &self.request.served.kind.schema;
         schema.track_update(&Value::Null, &mut value, &context.view(), self.reset_fields(), None);
         let name = metadata::name_of(&value);
         self.admit(Admission::create(&name), &mut value).await?;
@@ -34,21 +35,21 @@ impl Call<'_> {
         }
         self.check_question(&value)?;
         self.check_admitted(Admission::create(&name), &value).await?;
-        let authorizers = &*self.server.authorizers;
+        let authorizers = &*self.registry.authorizers;
         let status = match kind.resource.as_str() {
             "selfsubjectreviews" => {
                 // The answer is a new object; what was sent with the question is not in it.
                 let now = time::format_seconds(self.now());
                 value.set("metadata", object! { "creationTimestamp": now });
-                object! { "userInfo": user_info(self.user) }
+                object! { "userInfo": user_info(self.request.user) }
             }
             "tokenreviews" => self.token_review(&value),
             "subjectaccessreviews" | "localsubjectaccessreviews" => {
                 access(authorizers, &subject(value.get("spec")), value.get("spec"))
             }
-            "selfsubjectaccessreviews" => access(authorizers, self.user, value.get("spec")),
+            "selfsubjectaccessreviews" => access(authorizers, self.request.user, value.get("spec")),
             "selfsubjectrulesreviews" => {
-                let status = rules(authorizers, self.user);
+                let status = rules(authorizers, self.request.user);
                 // The answer does not repeat the question.
                 value.remove("metadata");
                 value.remove("spec");
@@ -57,8 +58,8 @@ impl Call<'_> {
             _ => return Err(Status::method_not_allowed()),
         };
         value.set("status", status);
-        self.served.kind.schema.complete(&mut value);
-        Ok(unlisted_answer(StatusCode::CREATED, self.accept, &value, self.served.kind.schema.table()))
+        self.request.served.kind.schema.complete(&mut value);
+        Ok(unlisted_answer(StatusCode::CREATED, self.request.accept, &value, self.request.served.kind.schema.table()))
     }
 
     /// Whose token this is. What the question says of the status itself stays, where the answer has no other word.
@@ -67,11 +68,11 @@ impl Call<'_> {
         let mut audiences: Vec<String> =
             spec.list("audiences").iter().map(|audience| audience.as_str().to_owned()).collect();
         if audiences.is_empty() {
-            audiences.extend(self.server.signer.as_ref().map(|signer| signer.issuer().to_owned()));
+            audiences.extend(self.registry.signer.as_ref().map(|signer| signer.issuer().to_owned()));
         }
         // As in a request's header: the first word counts, and who brings none is nobody in particular.
         let found = match spec.str("token").split(' ').next().map(str::trim).filter(|token| !token.is_empty()) {
-            Some(token) => self.server.authenticators.token(token, &audiences),
+            Some(token) => self.registry.authenticators.token(token, &audiences),
             None => Ok((User::anonymous().into(), audiences)),
         };
         let mut status = review.get("status").clone();
@@ -92,14 +93,16 @@ impl Call<'_> {
     /// Whether what is asked can be answered at all.
     fn check_question(&self, review: &Value) -> Result<(), Status> {
         let spec = review.get("spec");
-        match self.served.kind.resource.as_str() {
+        match self.request.served.kind.resource.as_str() {
             "tokenreviews" if spec.str("token").is_empty() => {
                 Err(Status::bad_request("token is required for TokenReview in authentication"))
             }
-            "localsubjectaccessreviews" if spec.get("resourceAttributes").str("namespace") != self.info.namespace => {
+            "localsubjectaccessreviews"
+                if spec.get("resourceAttributes").str("namespace") != self.request.info.namespace =>
+            {
                 Err(Status::bad_request(format!(
                     "spec.resourceAttributes.namespace must match namespace: {}",
-                    self.info.namespace
+                    self.request.info.namespace
                 )))
             }
             "selfsubjectrulesreviews" if spec.str("namespace").is_empty() => {

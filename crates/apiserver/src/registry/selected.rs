@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::Call;
 use super::list::Filter;
+use super::request::Request;
 use rkube_catalog::{Entry, Items};
 
 /// So much is looked at in one step: objects times what is asked of each.
@@ -37,8 +37,8 @@ pub struct Page {
 
 impl Selected {
     /// `start`: the key to start at; empty: the first.
-    pub fn new(call: &Call<'_>, filter: Arc<Filter>, items: Items, start: &str) -> Selected {
-        Selected::within(Filter::scope_prefix(call), filter, items, start)
+    pub fn new(request: &Request<'_>, filter: Arc<Filter>, items: Items, start: &str) -> Selected {
+        Selected::within(Filter::scope_prefix(request), filter, items, start)
     }
 
     fn within(prefix: String, filter: Arc<Filter>, items: Items, start: &str) -> Selected {

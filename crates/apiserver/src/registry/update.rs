@@ -10,9 +10,12 @@ use rkube_store::Expect;
 
 use super::admit::Admission;
 use super::change::{Intent, Patch};
-use super::engine::{self, Place, Verdict, Write};
+use super::decode::each_complaint;
+use super::engine::{self, CompareAndSwap, Place, Verdict};
+use super::metadata;
 use super::metadata::Stage;
-use super::{Call, Written, each_complaint, metadata};
+use super::reply::Written;
+use super::write::Write;
 use crate::content::Format;
 use crate::request::FieldValidation;
 use rkube_catalog::Entry;
@@ -25,14 +28,14 @@ const PATCH_TYPES: [&str; 4] = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_
 
 /// The change of an object that is there.
 struct Modification<'c, 'a> {
-    call: &'c mut Call<'a>,
+    write: &'c mut Write<'a>,
     place: Place<'a>,
     change: Intent,
     /// How many warnings there were before the first attempt.
     warnings: usize,
 }
 
-impl Write for Modification<'_, '_> {
+impl CompareAndSwap for Modification<'_, '_> {
     type Done = Written;
 
     fn place(&self) -> &Place<'_> {
@@ -40,29 +43,29 @@ impl Write for Modification<'_, '_> {
     }
 
     async fn attempt(&mut self, current: Option<&Entry>) -> Result<Verdict<Written>, Status> {
-        let Modification { call, place, change, .. } = self;
+        let Modification { write, place, change, .. } = self;
         match current {
-            Some(entry) => call.attempt(place, change, entry).await,
-            None => call.create_instead(change).await,
+            Some(entry) => write.attempt(place, change, entry).await,
+            None => write.create_instead(change).await,
         }
     }
 
     fn again(&mut self) {
-        self.call.warnings.truncate(self.warnings);
+        self.write.warnings.truncate(self.warnings);
     }
 
     fn exhausted(&self, _current: Option<&Entry>) -> Status {
-        Status::modified(&self.call.served.group_resource, &self.call.info.name)
+        Status::modified(&self.write.request.served.group_resource, &self.write.request.info.name)
     }
 }
 
-impl Call<'_> {
+impl Write<'_> {
     pub(super) async fn update(&mut self, body: &Bytes) -> Result<Written, Status> {
-        self.options.check_write("UpdateOptions", None)?;
-        let format = Format::of(self.content_type)?;
+        self.take_options("UpdateOptions", None)?;
+        let format = Format::of(self.request.content_type)?;
         let mut value = self.decode(format, body)?;
         let metadata = value.object_mut("metadata");
-        metadata::place(metadata, if self.served.kind.is_namespaced() { &self.info.namespace } else { "" })?;
+        metadata::place(metadata, self.request.object_namespace())?;
         self.check_name(&value)?;
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Sent));
         self.modify(Intent::Replace(value)).await
@@ -75,8 +78,9 @@ impl Call<'_> {
 
     /// What the body of a patch wants done, by its content type.
     pub(super) async fn patch_of(&mut self, body: &Bytes) -> Result<Intent, Status> {
-        let content_type = self.content_type.split(';').next().unwrap_or_default().trim().to_owned();
-        if self.served.is_custom() && (content_type == STRATEGIC_PATCH || !PATCH_TYPES.contains(&content_type.as_str()))
+        let content_type = self.request.content_type.split(';').next().unwrap_or_default().trim().to_owned();
+        if self.request.served.is_custom()
+            && (content_type == STRATEGIC_PATCH || !PATCH_TYPES.contains(&content_type.as_str()))
         {
             return Err(Status::unsupported_media_type(format!(
                 "the body of the request was in an unknown format - accepted media types include: {JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
@@ -86,7 +90,7 @@ impl Call<'_> {
             let status = Status::unsupported_media_type("415: Unsupported Media Type");
             return Err(status.with_details(Details::default()));
         }
-        self.options.check_write("PatchOptions", Some(content_type == APPLY_PATCH))?;
+        self.take_options("PatchOptions", Some(content_type == APPLY_PATCH))?;
         Ok(match content_type.as_str() {
             APPLY_PATCH => Intent::Apply(self.decode_apply(body)?),
             STRATEGIC_PATCH => Intent::Strategic(self.decode_patch(body, &content_type).await?),
@@ -112,8 +116,8 @@ impl Call<'_> {
             }
             Err(error) => error,
         };
-        if self.place(&self.info.name).read().await?.is_none() {
-            return Err(Status::not_found(&self.served.group_resource, &self.info.name));
+        if self.place(&self.request.info.name).read().await?.is_none() {
+            return Err(Status::not_found(&self.request.served.group_resource, &self.request.info.name));
         }
         Err(Status::bad_request(match content_type {
             JSON_PATCH if matches!(error, json::SyntaxError::Range(_)) && !lenient => {
@@ -153,16 +157,16 @@ impl Call<'_> {
 
     /// Reads the object, changes it, checks it and writes it, until no other write comes in between.
     pub(super) async fn modify(&mut self, change: Intent) -> Result<Written, Status> {
-        let place = self.place(&self.info.name);
+        let place = self.place(&self.request.info.name);
         let seen = place.cached();
         let warnings = self.warnings.len();
-        engine::run(&mut Modification { call: self, place, change, warnings }, seen).await
+        engine::run(&mut Modification { write: self, place, change, warnings }, seen).await
     }
 
     async fn attempt(&mut self, place: &Place<'_>, change: &Intent, entry: &Entry) -> Result<Verdict<Written>, Status> {
-        let kind = &self.served.kind;
-        let server = self.server;
-        let old = self.working_form(entry).await?;
+        let kind = &self.request.served.kind;
+        let registry = self.registry;
+        let old = self.request.working_form(entry).await?;
         if let Intent::Replace(value) = change {
             self.check_uid(place.key(), value, &old)?;
         }
@@ -172,22 +176,22 @@ impl Call<'_> {
             // Admission sees the scale, not the object that has it.
             Intent::Scale(change) => {
                 let scaled = self.scaled(change, before).await?;
-                self.served.to_stored(self.placed(scaled)?)
+                self.request.served.to_stored(self.placed(scaled)?)
             }
             change => {
                 let changed = self.changed(change, before).await?;
-                let mut value = self.served.to_stored(self.placed(changed)?);
-                self.admit(Admission::update(&self.info.name, &old), &mut value).await?;
+                let mut value = self.request.served.to_stored(self.placed(changed)?);
+                self.admit(Admission::update(&self.request.info.name, &old), &mut value).await?;
                 value
             }
         };
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Mutated));
         self.check_version(&mut value, entry.revision)?;
-        let held = server.allocation.begin_update(self, &mut value, &old).await?;
+        let held = registry.allocation.begin_update(&self.claimant(), &mut value, &old).await?;
         let written = self.finish_attempt(place, value, entry, (&old, change)).await;
         match &written {
-            Ok(Verdict::Committed(_) | Verdict::Decided(_)) => server.allocation.keep(self, held).await,
-            Ok(Verdict::Overtaken) | Err(_) => server.allocation.abandon(self, held).await,
+            Ok(Verdict::Committed(_) | Verdict::Decided(_)) => registry.allocation.keep(registry, held).await,
+            Ok(Verdict::Overtaken) | Err(_) => registry.allocation.abandon(registry, held).await,
         }
         written
     }
@@ -200,19 +204,20 @@ impl Call<'_> {
         entry: &Entry,
         (old, change): (&Value, &Intent),
     ) -> Result<Verdict<Written>, Status> {
-        let kind = &self.served.kind;
+        let kind = &self.request.served.kind;
         let checked = self.lifecycle(|lifecycle| lifecycle.update(&mut value, old));
-        let warnings = checked.map_err(|errors| Status::invalid(&kind.group_kind(), &self.info.name, &errors))?;
+        let warnings =
+            checked.map_err(|errors| Status::invalid(&kind.group_kind(), &self.request.info.name, &errors))?;
         self.warnings.extend(warnings);
         match change {
             Intent::Scale(_) => self.check_scale_admitted(&value, old).await?,
-            _ => self.check_admitted(Admission::update(&self.info.name, old), &value).await?,
+            _ => self.check_admitted(Admission::update(&self.request.info.name, old), &value).await?,
         }
 
         if lifecycle::is_finished(kind, &value, old) {
             return self.delete_finished(place, value, entry).await;
         }
-        let value = self.storage_form(value).await?;
+        let value = self.request.storage_form(value).await?;
         let object = place.kept_form(&value);
         drop(value);
         if object.stored() == entry.object.stored() {
@@ -224,14 +229,14 @@ impl Call<'_> {
 
     /// There is no such object: some kinds, and every apply, make it.
     async fn create_instead(&mut self, change: &Intent) -> Result<Verdict<Written>, Status> {
-        let missing = || Status::not_found(&self.served.group_resource, &self.info.name);
+        let missing = || Status::not_found(&self.request.served.group_resource, &self.request.info.name);
         match change {
             Intent::Apply(config) if self.part == Part::Main => {
                 let config = config.clone();
                 if !config.get("metadata").str("uid").is_empty() {
                     return Err(Status::conflict(
-                        &self.served.group_resource,
-                        &self.info.name,
+                        &self.request.served.group_resource,
+                        &self.request.info.name,
                         format!(
                             "uid mismatch: the provided object specified uid {}, and no existing object was found",
                             config.get("metadata").str("uid")
@@ -243,11 +248,11 @@ impl Call<'_> {
                 let value = self.placed(value)?;
                 self.create_missing(value).await
             }
-            Intent::Replace(value) if self.part == Part::Main && self.served.kind.strategy.create_on_update => {
+            Intent::Replace(value) if self.part == Part::Main && self.request.served.kind.strategy.create_on_update => {
                 parse_version(value.get("metadata").str("resourceVersion"))?;
-                self.check_uid(&self.key(&self.info.name), value, &Value::Null)?;
+                self.check_uid(&self.request.key(&self.request.info.name), value, &Value::Null)?;
                 let mut value = value.clone();
-                self.served.kind.rules.default(&mut value);
+                self.request.served.kind.rules.default(&mut value);
                 self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Sent));
                 self.track(&Value::Null, &mut value, None);
                 self.create_missing(value).await
@@ -258,14 +263,13 @@ impl Call<'_> {
 
     /// The changed object must still be the one that the path names.
     fn placed(&self, mut value: Value) -> Result<Value, Status> {
-        let namespace = if self.served.kind.is_namespaced() { self.info.namespace.as_str() } else { "" };
-        metadata::place(value.object_mut("metadata"), namespace)?;
+        metadata::place(value.object_mut("metadata"), self.request.object_namespace())?;
         self.check_name(&value)?;
         Ok(value)
     }
 
     pub(super) fn check_name(&self, value: &Value) -> Result<(), Status> {
-        let (name, wanted) = (value.get("metadata").str("name"), &self.info.name);
+        let (name, wanted) = (value.get("metadata").str("name"), &self.request.info.name);
         if name.is_empty() {
             let message =
                 format!("the name of the object ({wanted} based on URL) was undeterminable: name must be provided");
@@ -286,8 +290,8 @@ impl Call<'_> {
         // What is only tried does not get as far as the store, which puts its prefix before keys.
         let key = if self.options.dry_run { key.strip_prefix("/registry").unwrap_or(key) } else { key };
         Err(Status::conflict(
-            &self.served.group_resource,
-            &self.info.name,
+            &self.request.served.group_resource,
+            &self.request.info.name,
             format!(
                 "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
             ),
@@ -300,13 +304,13 @@ impl Call<'_> {
         let given = metadata.str("resourceVersion");
         if !matches!(given, "" | "0") {
             if parse_version(given)? != revision {
-                return Err(Status::modified(&self.served.group_resource, &self.info.name));
+                return Err(Status::modified(&self.request.served.group_resource, &self.request.info.name));
             }
-        } else if !self.served.kind.strategy.unconditional_update {
+        } else if !self.request.served.kind.strategy.unconditional_update {
             let mut errors = Errors::new();
             errors.invalid(Path::new("metadata").child("resourceVersion"), 0, "must be specified for an update");
-            let resource = self.served.kind.group_resource();
-            return Err(Status::invalid(&resource, &self.info.name, &errors));
+            let resource = self.request.served.kind.group_resource();
+            return Err(Status::invalid(&resource, &self.request.info.name, &errors));
         }
         metadata.set("resourceVersion", revision.to_string());
         Ok(())
@@ -322,7 +326,7 @@ impl Call<'_> {
         let gone = Entry { object: place.kept_form(&value), revision: entry.revision };
         let removed = place.remove(entry.revision).await?;
         if let Verdict::Committed(_) = removed {
-            self.server.allocation.release(self, &entry.object.value(entry.revision)).await;
+            self.registry.allocation.release(&self.claimant(), &entry.object.value(entry.revision)).await;
         }
         Ok(removed.map(|_| Written { entry: gone, created: false }))
     }

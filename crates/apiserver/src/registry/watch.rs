@@ -16,9 +16,12 @@ use tokio::time::{Instant, Sleep};
 
 use super::list::Filter;
 use super::read::unworded_version;
+use super::request::Request;
 use super::selected::Selected;
-use super::{Call, cache_error};
+use super::{Registry, cache_error};
 use crate::content::{Accept, Answer, Body, Format, Transform, body_answer, partial_metadata, table_for};
+use crate::metrics::Running;
+use crate::request::ListOptions;
 use rkube_catalog::Served;
 use rkube_catalog::{CachedEvent, Entry, EventType, Gone, Limit, Object, Resource, Subscription, Taken};
 
@@ -34,78 +37,76 @@ const TIMEOUT_MIN_SECONDS: u64 = 1800;
 const EVENT_FRAME_BYTES: usize = 80;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-impl Call<'_> {
-    pub(super) async fn watch(&mut self) -> Result<Answer, Status> {
-        self.options.watch = true;
-        self.options.check_list(self.server.features.watch_list)?;
-        let filter = Arc::new(Filter::new(self)?);
-        let Start { initial, subscription, end_of_initial, gone } = self.start_of_watch(&filter).await?;
-        let time = time_limit(self.options.timeout_seconds).unwrap_or_else(|| {
-            Duration::from_secs(TIMEOUT_MIN_SECONDS + self.server.entropy.next_u64() % TIMEOUT_MIN_SECONDS)
-        });
-        let now = Instant::now();
-        let watch = Watch {
-            served: self.served.clone(),
-            filter,
-            accept: self.accept,
-            include: self.options.include_object.clone(),
-            initial: initial.into(),
-            end_of_initial,
-            gone,
-            subscription,
-            bookmarks: self.options.allow_watch_bookmarks,
-            deadline: now + time,
-            timer: Box::pin(tokio::time::sleep(BOOKMARK_PERIOD.min(time))),
-            clock: self.server.clock.clone(),
-            draining: self.server.draining.subscribe(),
-            sent_columns: false,
-            over: false,
-            _running: self.server.metrics.long_running(&self.served.kind.resource),
-        };
-        let content_type = match self.accept.format {
-            Format::Json => "application/json",
-            Format::Yaml => "application/yaml;stream=watch",
-            Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
-        };
-        Ok(body_answer(StatusCode::OK, content_type, Body::stream(stream::unfold(watch, Watch::next))))
-    }
-
-    async fn start_of_watch(&self, filter: &Arc<Filter>) -> Result<Start, Status> {
-        let namespace = if self.served.kind.is_namespaced() { self.info.namespace.as_str() } else { "" };
-        let version = self.options.resource_version.as_deref().map(unworded_version).transpose()?;
-        let streaming = self.options.send_initial_events;
-        let from_now = match (version, streaming) {
-            (_, Some(true)) | (None | Some(0), None) => true,
-            (None | Some(0), Some(false)) => {
-                self.server.catalog.cache().fresh().await.map_err(cache_error)?;
-                let resource = self.served.readable().await?;
-                let after = resource.snapshot().1;
-                return Start::after(&resource, namespace, after);
-            }
-            _ => false,
-        };
-        if let (false, Some(version)) = (from_now, version) {
-            self.server.catalog.cache().reach(version).await.map_err(cache_error)?;
-            let resource = self.served.readable().await?;
-            return Start::after(&resource, namespace, version);
-        }
-        match version {
-            Some(version) if version > 0 => self.server.catalog.cache().reach(version).await.map_err(cache_error)?,
-            Some(_) => {}
-            None => {
-                self.server.catalog.cache().fresh().await.map_err(cache_error)?;
-            }
-        }
-        let resource = self.served.readable().await?;
-        let (items, revision) = resource.snapshot();
-        let subscription = resource.subscribe(namespace, revision).map_err(too_old)?;
-        let mut entries = Selected::new(self, filter.clone(), items, "").collect().await;
-        entries.sort_by_key(|entry| entry.revision);
-        let end_of_initial = (streaming == Some(true)).then_some(revision);
-        Ok(Start { initial: entries, subscription, end_of_initial, gone: None })
-    }
+pub async fn watch(registry: &Registry, request: &Request<'_>) -> Result<Answer, Status> {
+    let Request { served, query, accept, .. } = *request;
+    ListOptions::of(query, true, registry.watch_list)?;
+    let filter = Arc::new(Filter::new(request)?);
+    let Start { initial, subscription, end_of_initial, gone } = start_of_watch(registry, request, &filter).await?;
+    let time = time_limit(query.timeout_seconds).unwrap_or_else(|| {
+        Duration::from_secs(TIMEOUT_MIN_SECONDS + registry.entropy.next_u64() % TIMEOUT_MIN_SECONDS)
+    });
+    let now = Instant::now();
+    let watch = Watch {
+        served: served.clone(),
+        filter,
+        accept,
+        include: query.include_object.clone(),
+        initial: initial.into(),
+        end_of_initial,
+        gone,
+        subscription,
+        bookmarks: query.allow_watch_bookmarks,
+        deadline: now + time,
+        timer: Box::pin(tokio::time::sleep(BOOKMARK_PERIOD.min(time))),
+        clock: registry.clock.clone(),
+        draining: registry.draining.clone(),
+        sent_columns: false,
+        over: false,
+        _running: registry.metrics.long_running(&served.kind.resource),
+    };
+    let content_type = match accept.format {
+        Format::Json => "application/json",
+        Format::Yaml => "application/yaml;stream=watch",
+        Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+    };
+    Ok(body_answer(StatusCode::OK, content_type, Body::stream(stream::unfold(watch, Watch::next))))
 }
 
+async fn start_of_watch(registry: &Registry, request: &Request<'_>, filter: &Arc<Filter>) -> Result<Start, Status> {
+    let Request { served, query, .. } = *request;
+    let namespace = request.object_namespace();
+    let version = query.resource_version.as_deref().map(unworded_version).transpose()?;
+    let streaming = query.send_initial_events;
+    let from_now = match (version, streaming) {
+        (_, Some(true)) | (None | Some(0), None) => true,
+        (None | Some(0), Some(false)) => {
+            registry.catalog.cache().fresh().await.map_err(cache_error)?;
+            let resource = served.readable().await?;
+            let after = resource.snapshot().1;
+            return Start::after(&resource, namespace, after);
+        }
+        _ => false,
+    };
+    if let (false, Some(version)) = (from_now, version) {
+        registry.catalog.cache().reach(version).await.map_err(cache_error)?;
+        let resource = served.readable().await?;
+        return Start::after(&resource, namespace, version);
+    }
+    match version {
+        Some(version) if version > 0 => registry.catalog.cache().reach(version).await.map_err(cache_error)?,
+        Some(_) => {}
+        None => {
+            registry.catalog.cache().fresh().await.map_err(cache_error)?;
+        }
+    }
+    let resource = served.readable().await?;
+    let (items, revision) = resource.snapshot();
+    let subscription = resource.subscribe(namespace, revision).map_err(too_old)?;
+    let mut entries = Selected::new(request, filter.clone(), items, "").collect().await;
+    entries.sort_by_key(|entry| entry.revision);
+    let end_of_initial = (streaming == Some(true)).then_some(revision);
+    Ok(Start { initial: entries, subscription, end_of_initial, gone: None })
+}
 /// With what a watch begins.
 struct Start {
     /// The objects to send first.
@@ -162,7 +163,7 @@ struct Watch {
     draining: tokio::sync::watch::Receiver<bool>,
     sent_columns: bool,
     over: bool,
-    _running: crate::metrics::Running,
+    _running: Running,
 }
 
 /// What a watch waits for.

@@ -1,9 +1,11 @@
-//! What a request asks for: the path taken apart and the query's options.
+//! What a request asks for: the path and the query taken apart, and the options of each verb.
 
 mod info;
 mod on_authenticated;
 mod options;
+mod query;
 
 pub use info::{RequestInfo, Target};
 pub use on_authenticated::OnAuthenticated;
-pub use options::{FieldValidation, Options, VersionMatch, number};
+pub use options::{DeleteOptions, FieldValidation, ListOptions, Preconditions, VersionMatch, WriteOptions};
+pub use query::{Query, number};

@@ -1,11 +1,10 @@
-//! The query's options, and those that stand in a body (`DeleteOptions`), checked as Kubernetes checks them.
+//! The options of each verb, from the query or from a body (`DeleteOptions`), checked as Kubernetes checks them.
 
-use std::time::Duration;
-
-use percent_encoding::percent_decode;
 use rkube_kinds::meta::validate_field_manager;
-use rkube_machinery::field::{Errors, Path, quote};
-use rkube_machinery::{Status, time};
+use rkube_machinery::field::{BadValue, Errors, Path, quote};
+use rkube_machinery::{GroupResource, Status, Value};
+
+use super::query::Query;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
@@ -15,136 +14,127 @@ pub enum FieldValidation {
     Strict,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VersionMatch {
-    NotOlderThan,
-    Exact,
-}
-
-/// Every option that a query may carry, for whichever verb.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    pub pretty: Option<bool>,
+/// Options of a create, an update or a patch, as far as they are not taken as they stand in the query.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriteOptions {
     pub dry_run: bool,
-    pub field_manager: String,
     pub field_validation: FieldValidation,
-    /// Whether an apply may take fields from others, where that is said.
-    pub force: Option<bool>,
-    pub label_selector: String,
-    pub field_selector: String,
-    pub watch: bool,
-    pub allow_watch_bookmarks: bool,
-    pub send_initial_events: Option<bool>,
-    pub resource_version: Option<String>,
-    pub version_match: Option<VersionMatch>,
-    pub timeout_seconds: Option<i64>,
-    pub limit: usize,
-    pub continue_token: String,
-    pub grace_period_seconds: Option<i64>,
-    pub propagation_policy: Option<String>,
-    pub orphan_dependents: Option<bool>,
-    pub include_object: String,
-    /// What only some subresources read, in the order given.
-    pub others: Vec<(String, String)>,
-    raw_dry_run: Vec<String>,
-    raw_field_validation: String,
-    raw_version_match: String,
-    timeout: String,
-    /// What is wrong with numbers that lists and watches read, and with those that deletions read.
-    bad_list: Option<String>,
-    bad_delete: Option<String>,
 }
 
-/// No request that is not meant to last takes longer.
-const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
-
-impl Options {
-    pub fn parse(query: &str) -> Options {
-        let mut options = Options::default();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            options.take(&unescape(key), unescape(value));
-        }
-        options
-    }
-
-    fn take(&mut self, key: &str, value: String) {
-        match key {
-            "pretty" => self.pretty = Some(!matches!(value.as_str(), "false" | "0")),
-            "dryRun" => self.raw_dry_run.push(value),
-            "fieldManager" => self.field_manager = value,
-            "fieldValidation" => self.raw_field_validation = value,
-            "force" => self.force = Some(truth(&value)),
-            "labelSelector" => self.label_selector = value,
-            "fieldSelector" => self.field_selector = value,
-            "watch" => self.watch = truth(&value),
-            "allowWatchBookmarks" => self.allow_watch_bookmarks = truth(&value),
-            "sendInitialEvents" => self.send_initial_events = Some(truth(&value)),
-            "resourceVersion" if !value.is_empty() => self.resource_version = Some(value),
-            "resourceVersionMatch" => self.raw_version_match = value,
-            "timeout" if self.timeout.is_empty() => self.timeout = value,
-            "timeoutSeconds" => {
-                self.timeout_seconds = number(&value, &mut self.bad_list);
-            }
-            "limit" => {
-                let limit = number(&value, &mut self.bad_list);
-                self.limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0);
-            }
-            "continue" => self.continue_token = value,
-            "gracePeriodSeconds" => self.grace_period_seconds = number(&value, &mut self.bad_delete),
-            "propagationPolicy" => self.propagation_policy = Some(value),
-            "orphanDependents" => self.orphan_dependents = Some(truth(&value)),
-            "includeObject" => self.include_object = value,
-            _ => self.others.push((key.to_owned(), value)),
-        }
-    }
-
-    /// How long the request may take.
-    pub fn time_limit(&self) -> Result<Duration, Status> {
-        if self.timeout.is_empty() {
-            return Ok(REQUEST_TIME_MAX);
-        }
-        let nanos = time::parse_duration(&self.timeout)
-            .map_err(|error| Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
-        let asked = u64::try_from(nanos).ok().filter(|nanos| *nanos > 0).map(Duration::from_nanos);
-        Ok(asked.map_or(REQUEST_TIME_MAX, |asked| asked.min(REQUEST_TIME_MAX)))
-    }
-
-    /// How fields are to be validated, where the query says.
-    pub fn given_field_validation(&self) -> &str {
-        &self.raw_field_validation
-    }
-
-    /// Whether the query has a word on dry runs, whichever.
-    pub fn speaks_of_dry_run(&self) -> bool {
-        !self.raw_dry_run.is_empty()
-    }
-
-    /// Checks the options of a write. `patch`: whether `force` may be given, and whether this is an apply.
-    pub fn check_write(&mut self, options_kind: &str, apply: Option<bool>) -> Result<(), Status> {
+impl WriteOptions {
+    /// `kind`: what errors call the options. `apply`: of a patch, whether it is an apply.
+    pub fn of(query: &Query, kind: &str, apply: Option<bool>) -> Result<WriteOptions, Status> {
         let mut errors = Errors::new();
         if let Some(apply) = apply {
-            if !apply && self.force.is_some() {
+            if !apply && query.force.is_some() {
                 errors.forbidden(Path::new("force"), "may not be specified for non-apply patch");
             }
-            if apply && self.field_manager.is_empty() {
+            if apply && query.field_manager.is_empty() {
                 errors.required(Path::new("fieldManager"), "is required for apply patch");
             }
         }
-        validate_field_manager(Path::new("fieldManager"), &self.field_manager, &mut errors);
-        self.check_dry_run(&mut errors);
-        match self.raw_field_validation.as_str() {
-            "" | "Warn" => self.field_validation = FieldValidation::Warn,
-            "Strict" => self.field_validation = FieldValidation::Strict,
-            "Ignore" => self.field_validation = FieldValidation::Ignore,
-            other => errors.not_supported(Path::new("fieldValidation"), other, &["", "Ignore", "Strict", "Warn"]),
-        }
-        finish(options_kind, &errors)
+        validate_field_manager(Path::new("fieldManager"), &query.field_manager, &mut errors);
+        let dry_run = check_dry_run(&query.dry_run, &mut errors);
+        let field_validation = match query.field_validation.as_str() {
+            "" | "Warn" => FieldValidation::Warn,
+            "Strict" => FieldValidation::Strict,
+            "Ignore" => FieldValidation::Ignore,
+            other => {
+                errors.not_supported(Path::new("fieldValidation"), other, &["", "Ignore", "Strict", "Warn"]);
+                FieldValidation::default()
+            }
+        };
+        finish(kind, &errors)?;
+        Ok(WriteOptions { dry_run, field_validation })
     }
 
-    /// Checks the options of a deletion.
-    pub fn check_delete(&mut self) -> Result<(), Status> {
-        refuse(self.bad_delete.as_ref())?;
+    /// Takes over whether a body inside the request wants a dry run. It may not say another thing than the query.
+    pub fn agree_on_dry_run(&mut self, query: &Query, inner: &[Value]) -> Result<(), Status> {
+        let inner: Vec<&str> = inner.iter().map(Value::as_str).collect();
+        if !inner.is_empty() && !query.dry_run.is_empty() && query.dry_run != inner {
+            let message = format!(
+                "Non-matching dry-run options in request and content: [{}] and [{}]",
+                query.dry_run.join(" "),
+                inner.join(" ")
+            );
+            return Err(Status { code: 500, message, ..Status::default() });
+        }
+        self.dry_run |= !inner.is_empty();
+        Ok(())
+    }
+}
+
+/// What a deletion must find.
+#[derive(Clone, Debug, Default)]
+pub struct Preconditions {
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+}
+
+impl Preconditions {
+    /// Those of a `DeleteOptions`.
+    pub fn of(options: &Value) -> Preconditions {
+        let wanted = options.get("preconditions");
+        let text = |key: &str| wanted.has(key).then(|| wanted.str(key).to_owned());
+        Preconditions { uid: text("uid"), resource_version: text("resourceVersion") }
+    }
+
+    /// The object may not have changed since it had this version, unless the client named one itself.
+    pub fn require_version(&mut self, version: &str) {
+        self.resource_version.get_or_insert_with(|| version.to_owned());
+    }
+
+    /// We changed the object ourselves.
+    pub fn moved_to(&mut self, revision: u64) {
+        if let Some(version) = &mut self.resource_version {
+            *version = revision.to_string();
+        }
+    }
+}
+
+/// Options of a deletion.
+#[derive(Clone, Debug, Default)]
+pub struct DeleteOptions {
+    pub dry_run: bool,
+    pub grace_period_seconds: Option<i64>,
+    pub propagation_policy: Option<String>,
+    pub orphan_dependents: Option<bool>,
+    pub preconditions: Preconditions,
+}
+
+impl DeleteOptions {
+    pub fn of_query(query: &Query) -> Result<DeleteOptions, Status> {
+        refuse(query.bad_delete.as_ref())?;
+        let options = DeleteOptions {
+            dry_run: false,
+            grace_period_seconds: query.grace_period_seconds,
+            propagation_policy: query.propagation_policy.clone(),
+            orphan_dependents: query.orphan_dependents,
+            preconditions: Preconditions::default(),
+        };
+        options.checked(&query.dry_run)
+    }
+
+    /// Those of a body. Where there is one, the query counts for nothing.
+    pub fn of_body(body: &Value) -> Result<DeleteOptions, Status> {
+        let dry_run: Vec<String> = body.list("dryRun").iter().map(|value| value.as_str().to_owned()).collect();
+        let options = DeleteOptions {
+            dry_run: false,
+            grace_period_seconds: body.get("gracePeriodSeconds").as_int(),
+            propagation_policy: body.has("propagationPolicy").then(|| body.str("propagationPolicy").to_owned()),
+            orphan_dependents: body.get("orphanDependents").as_bool(),
+            preconditions: Preconditions::of(body),
+        };
+        options.checked(&dry_run)
+    }
+
+    /// The object of this uid, no other of its name.
+    pub fn of_uid(uid: &str) -> DeleteOptions {
+        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        DeleteOptions { preconditions, ..DeleteOptions::default() }
+    }
+
+    fn checked(mut self, dry_run: &[String]) -> Result<DeleteOptions, Status> {
         let mut errors = Errors::new();
         if let Some(policy) = &self.propagation_policy {
             let path = Path::new("propagationPolicy");
@@ -155,125 +145,110 @@ impl Options {
                 errors.not_supported(path, policy.as_str(), &["Foreground", "Background", "Orphan", "nil"]);
             }
         }
-        self.check_dry_run(&mut errors);
-        finish("DeleteOptions", &errors)
+        self.dry_run = check_dry_run(dry_run, &mut errors);
+        finish("DeleteOptions", &errors)?;
+        Ok(self)
     }
+}
 
-    /// Takes what a `DeleteOptions` body says in place of the query, which then counts for nothing.
-    pub fn take_delete_body(&mut self, body: &rkube_machinery::Value) {
-        self.bad_delete = None;
-        self.grace_period_seconds = body.get("gracePeriodSeconds").as_int();
-        self.propagation_policy = body.has("propagationPolicy").then(|| body.str("propagationPolicy").to_owned());
-        self.orphan_dependents = body.get("orphanDependents").as_bool();
-        self.raw_dry_run = body.list("dryRun").iter().map(|value| value.as_str().to_owned()).collect();
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionMatch {
+    NotOlderThan,
+    Exact,
+}
 
-    /// Takes over whether a body inside the request wants a dry run. It may not say another thing than the query.
-    pub fn agree_on_dry_run(&mut self, inner: &[rkube_machinery::Value]) -> Result<(), Status> {
-        let inner: Vec<&str> = inner.iter().map(rkube_machinery::Value::as_str).collect();
-        if !inner.is_empty() && !self.raw_dry_run.is_empty() && self.raw_dry_run != inner {
-            let message = format!(
-                "Non-matching dry-run options in request and content: [{}] and [{}]",
-                self.raw_dry_run.join(" "),
-                inner.join(" ")
-            );
-            return Err(Status { code: 500, message, ..Status::default() });
-        }
-        self.dry_run |= !inner.is_empty();
-        Ok(())
-    }
+/// Options of a list or a watch, as far as they are not taken as they stand in the query.
+#[derive(Clone, Copy, Debug)]
+pub struct ListOptions {
+    pub version_match: Option<VersionMatch>,
+}
 
-    /// Checks the options of a list or watch.
-    pub fn check_list(&mut self, watch_list: bool) -> Result<(), Status> {
-        refuse(self.bad_list.as_ref())?;
+impl ListOptions {
+    /// `watch_list`: whether watches may begin with a list.
+    pub fn of(query: &Query, watch: bool, watch_list: bool) -> Result<ListOptions, Status> {
+        refuse(query.bad_list.as_ref())?;
         let mut errors = Errors::new();
-        let path = Path::new("resourceVersionMatch");
-        self.version_match = match self.raw_version_match.as_str() {
+        let version_match = match query.resource_version_match.as_str() {
             "NotOlderThan" => Some(VersionMatch::NotOlderThan),
             "Exact" => Some(VersionMatch::Exact),
             _ => None,
         };
-        let given = !self.raw_version_match.is_empty();
-        if self.watch {
-            self.check_watch(given, watch_list, &mut errors);
-            return finish("ListOptions", &errors);
+        match watch {
+            true => check_watch(query, version_match, watch_list, &mut errors),
+            false => check_list(query, version_match, &mut errors),
         }
-        if self.send_initial_events.is_some() {
-            errors.forbidden(Path::new("sendInitialEvents"), "sendInitialEvents is forbidden for list");
-        }
-        if given && self.resource_version.is_none() {
-            errors.forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided");
-        }
-        if given && !self.continue_token.is_empty() {
-            errors.forbidden(path, "resourceVersionMatch is forbidden when continue is provided");
-        }
-        if given && self.version_match.is_none() {
-            errors.not_supported(path, self.raw_version_match.as_str(), &["Exact", "NotOlderThan", ""]);
-        }
-        if self.version_match == Some(VersionMatch::Exact) && self.resource_version.as_deref() == Some("0") {
-            errors.forbidden(path, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
-        }
-        finish("ListOptions", &errors)
+        finish("ListOptions", &errors)?;
+        Ok(ListOptions { version_match })
     }
+}
 
-    fn check_watch(&self, match_given: bool, watch_list: bool, errors: &mut Errors) {
-        let path = Path::new("resourceVersionMatch");
-        let right = self.version_match == Some(VersionMatch::NotOlderThan);
-        if self.send_initial_events.is_some() && !right {
-            errors.forbidden(path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
-        }
-        if self.send_initial_events.is_some() && !watch_list {
-            let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-            errors.forbidden(Path::new("sendInitialEvents"), why);
-        }
-        let from_now = matches!(self.resource_version.as_deref(), None | Some("0"));
-        if watch_list && self.send_initial_events.is_none() && !match_given && from_now {
-            // Such a watch begins with what is there, as if that had been asked for.
-            if !self.continue_token.is_empty() {
-                errors.forbidden(path, "resourceVersionMatch is forbidden when continue is provided");
-            }
-        }
-        if !match_given {
-            return;
-        }
-        if self.send_initial_events.is_none() {
-            errors.forbidden(path, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
-        }
-        if !right {
-            errors.not_supported(path, self.raw_version_match.as_str(), &["NotOlderThan"]);
-        }
-        if !self.continue_token.is_empty() {
+fn check_list(query: &Query, version_match: Option<VersionMatch>, errors: &mut Errors) {
+    let path = Path::new("resourceVersionMatch");
+    let given = !query.resource_version_match.is_empty();
+    if query.send_initial_events.is_some() {
+        errors.forbidden(Path::new("sendInitialEvents"), "sendInitialEvents is forbidden for list");
+    }
+    if given && query.resource_version.is_none() {
+        errors.forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+    }
+    if given && !query.continue_token.is_empty() {
+        errors.forbidden(path, "resourceVersionMatch is forbidden when continue is provided");
+    }
+    if given && version_match.is_none() {
+        errors.not_supported(path, query.resource_version_match.as_str(), &["Exact", "NotOlderThan", ""]);
+    }
+    if version_match == Some(VersionMatch::Exact) && query.resource_version.as_deref() == Some("0") {
+        errors.forbidden(path, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+    }
+}
+
+fn check_watch(query: &Query, version_match: Option<VersionMatch>, watch_list: bool, errors: &mut Errors) {
+    let path = Path::new("resourceVersionMatch");
+    let given = !query.resource_version_match.is_empty();
+    let right = version_match == Some(VersionMatch::NotOlderThan);
+    if query.send_initial_events.is_some() && !right {
+        errors.forbidden(path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+    }
+    if query.send_initial_events.is_some() && !watch_list {
+        let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+        errors.forbidden(Path::new("sendInitialEvents"), why);
+    }
+    let from_now = matches!(query.resource_version.as_deref(), None | Some("0"));
+    if watch_list && query.send_initial_events.is_none() && !given && from_now {
+        // Such a watch begins with what is there, as if that had been asked for.
+        if !query.continue_token.is_empty() {
             errors.forbidden(path, "resourceVersionMatch is forbidden when continue is provided");
         }
     }
-
-    fn check_dry_run(&mut self, errors: &mut Errors) {
-        if self.raw_dry_run.iter().any(|value| value != "All") {
-            let shown =
-                format!("[{}]", self.raw_dry_run.iter().map(|value| quote(value)).collect::<Vec<_>>().join(","));
-            errors.not_supported(Path::new("dryRun"), BadText(shown), &["All"]);
-        }
-        self.dry_run = !self.raw_dry_run.is_empty();
+    if !given {
+        return;
     }
+    if query.send_initial_events.is_none() {
+        errors.forbidden(path, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+    }
+    if !right {
+        errors.not_supported(path, query.resource_version_match.as_str(), &["NotOlderThan"]);
+    }
+    if !query.continue_token.is_empty() {
+        errors.forbidden(path, "resourceVersionMatch is forbidden when continue is provided");
+    }
+}
+
+/// Whether a dry run is wanted.
+fn check_dry_run(given: &[String], errors: &mut Errors) -> bool {
+    if given.iter().any(|value| value != "All") {
+        let shown = format!("[{}]", given.iter().map(|value| quote(value)).collect::<Vec<_>>().join(","));
+        errors.not_supported(Path::new("dryRun"), BadText(shown), &["All"]);
+    }
+    !given.is_empty()
 }
 
 struct BadText(String);
-impl From<BadText> for rkube_machinery::field::BadValue {
-    fn from(text: BadText) -> Self {
-        rkube_machinery::field::BadValue::Text(text.0)
-    }
-}
 
-/// Reads a number as Go does; says in `bad` what is wrong with it.
-pub fn number(text: &str, bad: &mut Option<String>) -> Option<i64> {
-    let parsed = text.parse();
-    if parsed.is_err() {
-        let digits = text.trim_start_matches(['-', '+']);
-        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        let why = if is_number { "value out of range" } else { "invalid syntax" };
-        bad.get_or_insert_with(|| format!("strconv.ParseInt: parsing {}: {why}", quote(text)));
+impl From<BadText> for BadValue {
+    fn from(text: BadText) -> Self {
+        BadValue::Text(text.0)
     }
-    parsed.ok()
 }
 
 fn refuse(bad: Option<&String>) -> Result<(), Status> {
@@ -284,16 +259,7 @@ fn finish(kind: &str, errors: &Errors) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&rkube_machinery::GroupResource::new("meta.k8s.io", kind), "", errors))
-}
-
-fn truth(value: &str) -> bool {
-    !matches!(value, "false" | "0")
-}
-
-fn unescape(text: &str) -> String {
-    let plain: Vec<u8> = text.bytes().map(|byte| if byte == b'+' { b' ' } else { byte }).collect();
-    percent_decode(&plain).decode_utf8_lossy().into_owned()
+    Err(Status::invalid(&GroupResource::new("meta.k8s.io", kind), "", errors))
 }
 
 #[cfg(test)]
@@ -303,10 +269,10 @@ mod tests {
     #[test]
     fn two_words_on_dry_runs_must_agree() {
         let agree = |query: &str, inner: &[&str]| {
-            let mut options = Options::parse(query);
-            options.check_write("CreateOptions", None).unwrap();
-            let inner: Vec<_> = inner.iter().map(|word| rkube_machinery::Value::from(*word)).collect();
-            options.agree_on_dry_run(&inner).map(|()| options.dry_run)
+            let query = Query::parse(query);
+            let mut options = WriteOptions::of(&query, "CreateOptions", None).unwrap();
+            let inner: Vec<_> = inner.iter().map(|word| Value::from(*word)).collect();
+            options.agree_on_dry_run(&query, &inner).map(|()| options.dry_run)
         };
         assert_eq!(agree("", &[]), Ok(false));
         assert_eq!(agree("", &["All"]), Ok(true));
@@ -317,22 +283,19 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_and_checked() {
-        let mut options =
-            Options::parse("limit=5&labelSelector=a%3Db%2Cc&watch=true&dryRun=All&fieldValidation=Strict");
-        options.check_write("CreateOptions", None).unwrap();
-        assert_eq!(options.limit, 5);
-        assert_eq!(options.label_selector, "a=b,c");
-        assert!(options.watch && options.dry_run);
+    fn options_are_checked() {
+        let write = |query: &str| WriteOptions::of(&Query::parse(query), "CreateOptions", None);
+        let code = |refused: Result<(), Status>| refused.map_err(|status| status.code);
+        let delete = |query: &str| code(DeleteOptions::of_query(&Query::parse(query)).map(drop));
+        let options = write("dryRun=All&fieldValidation=Strict").unwrap();
+        assert!(options.dry_run);
         assert_eq!(options.field_validation, FieldValidation::Strict);
-        assert_eq!(Options::parse("limit=x").check_list(true).unwrap_err().code, 400);
-        assert!(Options::parse("limit=x&gracePeriodSeconds=").check_write("CreateOptions", None).is_ok());
-        assert_eq!(Options::parse("gracePeriodSeconds=").check_delete().unwrap_err().code, 400);
-        assert_eq!(Options::parse("propagationPolicy=").check_delete().unwrap_err().code, 422);
-        assert_eq!(Options::parse("force=false").check_write("PatchOptions", Some(false)).unwrap_err().code, 422);
-        assert_eq!(Options::parse("timeout=5").time_limit().unwrap_err().code, 400);
-        assert_eq!(Options::parse("timeout=5s").time_limit().unwrap(), Duration::from_secs(5));
-        assert_eq!(Options::parse("timeout=-5s").time_limit().unwrap(), REQUEST_TIME_MAX);
-        assert_eq!(Options::parse("fieldValidation=x").check_write("CreateOptions", None).unwrap_err().code, 422);
+        assert!(write("limit=x&gracePeriodSeconds=").is_ok());
+        assert_eq!(code(write("fieldValidation=x").map(drop)), Err(422));
+        assert_eq!(code(ListOptions::of(&Query::parse("limit=x"), false, true).map(drop)), Err(400));
+        assert_eq!(delete("gracePeriodSeconds="), Err(400));
+        assert_eq!(delete("propagationPolicy="), Err(422));
+        let patch = WriteOptions::of(&Query::parse("force=false"), "PatchOptions", Some(false));
+        assert_eq!(code(patch.map(drop)), Err(422));
     }
 }

@@ -1,25 +1,25 @@
-//! Until when a request is worked on.
-
-use std::time::Duration;
+//! Until when a request is worked on: so long after it arrived, whatever it waits for.
 
 use http::StatusCode;
 use rkube_machinery::Status;
+use tokio::time::{Instant, timeout_at};
 
+use super::refusal::Refusal;
 use crate::content::{Accept, Answer, value_answer};
-use crate::request::{Options, RequestInfo};
+use crate::request::{Query, RequestInfo};
 
-/// How long the work on the request may take; none for what lasts as long as the client wants.
-pub fn of(info: &RequestInfo, options: &Options) -> Result<Option<Duration>, Status> {
-    if info.is_long_running() { Ok(None) } else { options.time_limit().map(Some) }
+/// When the work on the request has to be done; none for what lasts as long as the client wants.
+pub fn of(info: &RequestInfo, query: &Query, arrived: Instant) -> Result<Option<Instant>, Status> {
+    if info.is_long_running() { Ok(None) } else { query.time_limit().map(|limit| Some(arrived + limit)) }
 }
 
-/// Ends the work when its time is over.
+/// Ends the work when its time is over. What it had to say is not said then, not even its warnings.
 pub async fn run(
-    limit: Option<Duration>,
-    work: impl Future<Output = Result<Answer, Status>>,
-) -> Result<Answer, Status> {
-    match limit {
-        Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Ok(too_slow())),
+    deadline: Option<Instant>,
+    work: impl Future<Output = Result<Answer, Refusal>>,
+) -> Result<Answer, Refusal> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, work).await.unwrap_or_else(|_| Err(Refusal::plain(too_slow()))),
         None => work.await,
     }
 }

@@ -5,7 +5,7 @@ use http::request::Parts;
 use rkube_access::UserRef;
 use rkube_catalog::Snapshot;
 
-use crate::request::{Options, RequestInfo};
+use crate::request::{Query, RequestInfo};
 
 /// What a request asks, by whom, and of what. Nothing on the road changes it.
 pub struct Incoming<'a> {
@@ -13,6 +13,7 @@ pub struct Incoming<'a> {
     /// What is served as long as the request lasts.
     pub catalog: &'a Snapshot,
     pub info: &'a RequestInfo,
+    pub query: &'a Query,
     /// The user of the connection.
     pub connection: Option<&'a UserRef>,
     /// Whether the answer is laid out for people: they asked for it, or look with a browser or on the command line.
@@ -23,15 +24,14 @@ impl<'a> Incoming<'a> {
     pub fn new(
         parts: &'a Parts,
         catalog: &'a Snapshot,
-        info: &'a RequestInfo,
+        (info, query): (&'a RequestInfo, &'a Query),
         connection: Option<&'a UserRef>,
-        options: &Options,
     ) -> Incoming<'a> {
-        let pretty = options.pretty.unwrap_or_else(|| {
+        let pretty = query.pretty.unwrap_or_else(|| {
             let agent = text_of(parts, &header::USER_AGENT);
             ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
         });
-        Incoming { parts, catalog, info, connection, pretty }
+        Incoming { parts, catalog, info, query, connection, pretty }
     }
 
     /// A header as text; empty where there is none that can be read.

@@ -4,9 +4,9 @@
 //! | stage | file |
 //! | --- | --- |
 //! | what is asked for | `request_info.rs` |
-//! | until when | `deadline.rs`: it runs from when the body is read |
+//! | until when | `deadline.rs` |
 //! | who asks | `authenticate.rs` |
-//! | audit | none yet; its place is in [`ApiServer::travel`] |
+//! | audit | none yet; its place is in [`Road::travel`] |
 //! | as whom | `impersonation.rs` |
 //! | whose turn it is | `fairness.rs` |
 //! | may they | `authorize.rs` |
@@ -31,37 +31,60 @@ mod resource;
 mod route;
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{HeaderValue, Method, Request, header};
 use rkube_access::UserRef;
+use rkube_access::authenticate::Authenticators;
+use rkube_access::authorize::Authorizers;
+use rkube_catalog::Catalog;
 use rkube_machinery::Status;
+use rkube_machinery::host::Clock;
+use tokio::time::Instant;
 
 use crate::content::{Answer, drain};
-use crate::limits::Slot;
-use crate::request::{Options, RequestInfo};
-use crate::server::ApiServer;
+use crate::limits::{Limits, Slot};
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::request::RequestInfo;
 use incoming::Incoming;
+pub use pages::Pages;
 use refusal::Refusal;
 
-impl ApiServer {
+/// What the stages work with. Each gets what it needs of this, and none the whole.
+pub struct Road {
+    pub catalog: Arc<Catalog>,
+    pub clock: Arc<dyn Clock>,
+    pub authenticators: Arc<Authenticators>,
+    pub authorizers: Arc<Authorizers>,
+    pub limits: Limits,
+    pub metrics: Arc<Metrics>,
+    /// Where requests on objects go.
+    pub registry: Arc<Registry>,
+    pub pages: Pages,
+    pub response_compression: bool,
+}
+
+impl Road {
     /// Answers a request. `connection`: the user of the connection's certificate, or the component's in-process identity.
     pub async fn handle<B>(&self, request: Request<B>, connection: Option<&UserRef>) -> Answer
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let started = self.clock.now_micros();
+        let (started, arrived) = (self.clock.now_micros(), Instant::now());
         let (parts, body) = request.into_parts();
-        let (info, options) = request_info::read(&parts);
+        let (info, query) = request_info::read(&parts);
         let catalog = self.catalog.snapshot();
-        let incoming = Incoming::new(&parts, &catalog, &info, connection, &options);
+        let incoming = Incoming::new(&parts, &catalog, (&info, &query), connection);
         let mutating = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let in_flight = self.metrics.in_flight(mutating);
-        let mut body = std::pin::pin!(body);
+        let mut body = pin!(body);
         let mut slot = None;
-        let travelling = self.travel(&incoming, body.as_mut(), options, &mut slot);
+        let travelling = self.travel(&incoming, arrived, body.as_mut(), &mut slot);
         let answer = AssertUnwindSafe(travelling).catch_unwind().await.unwrap_or_else(|_| Err(panicked(&info).into()));
         let answer = answer.or_else(Refusal::into_answer);
         drop(in_flight);
@@ -69,7 +92,7 @@ impl ApiServer {
             slot = None;
         }
         let is_read = !mutating || drain(body).await;
-        let mut answer = reply::finish(&incoming, answer, self.features.response_compression);
+        let mut answer = reply::finish(&incoming, answer, self.response_compression);
         if !is_read && parts.version <= http::Version::HTTP_11 {
             // Clients must not send the next request behind a body that nobody reads.
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -86,8 +109,8 @@ impl ApiServer {
     async fn travel<B>(
         &self,
         incoming: &Incoming<'_>,
+        arrived: Instant,
         body: B,
-        options: Options,
         slot: &mut Option<Slot>,
     ) -> Result<Answer, Refusal>
     where
@@ -95,12 +118,16 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         request_info::check(incoming)?;
-        let user = authenticate::run(&self.authenticators, incoming)?;
-        // Here is the place of audit: who asks is known, and nothing is refused to them yet.
-        impersonation::run(&incoming.parts.headers)?;
-        *slot = fairness::run(&self.limits, incoming.info, &user)?;
-        authorize::run(&self.authorizers, &user, incoming.info)?;
-        Ok(route::run(self, incoming, &user, body, options).await?)
+        let deadline = deadline::of(incoming.info, incoming.query, arrived)?;
+        let in_time = pin!(async {
+            let user = authenticate::run(&self.authenticators, incoming)?;
+            // Here is the place of audit: who asks is known, and nothing is refused to them yet.
+            impersonation::run(&incoming.parts.headers)?;
+            *slot = fairness::run(&self.limits, incoming.info, &user)?;
+            authorize::run(&self.authorizers, &user, incoming.info)?;
+            Ok(route::run((&self.registry, &self.pages), &self.limits, incoming, &user, body).await?)
+        });
+        deadline::run(deadline, in_time).await
     }
 }
 

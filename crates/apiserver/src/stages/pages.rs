@@ -1,5 +1,7 @@
 //! Everything that is not an API object: health, metrics, version, documents, discovery.
 
+use std::sync::Arc;
+
 use http::{HeaderValue, Method, StatusCode, header};
 use rkube_catalog::Snapshot;
 use rkube_machinery::{Status, TypeRef, Value};
@@ -7,52 +9,66 @@ use rkube_machinery::{Status, TypeRef, Value};
 use super::incoming::Incoming;
 use super::missing;
 use crate::content::{Accept, Answer, Offer, Subject, accept, discovery_accept, raw_answer, value_answer};
-use crate::request::Options;
-use crate::server::ApiServer;
+use crate::health::Health;
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::openapi::OpenApi;
 use crate::{discovery, health, version};
 
-pub async fn run(server: &ApiServer, incoming: &Incoming<'_>, options: &Options) -> Result<Answer, Status> {
-    let Incoming { parts, catalog, info, pretty, .. } = *incoming;
-    if !info.resource.is_empty() {
-        // Below a resource, but deeper than anything that is served.
-        return missing::no_such_resource(catalog, info);
-    }
-    if !matches!(parts.method, Method::GET | Method::HEAD) || info.path.starts_with("//") {
-        return Ok(missing::no_page());
-    }
-    if let Some(answer) = health::answer(server, &info.path, &options.others).await {
-        return Ok(answer);
-    }
-    let turns = &server.limits.heavy_turns;
-    if let Some(answer) = server.openapi.answer(catalog, &info.path, &parts.headers, turns).await? {
-        return Ok(answer);
-    }
-    let header = incoming.header(header::ACCEPT);
-    let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
-    let value = match segments.as_slice() {
-        ["metrics"] => return Ok(health::text(StatusCode::OK, server.metrics.render(server))),
-        ["version"] => {
-            accept(header, Subject::Version, Offer::PLAIN)?;
-            return Ok(raw_answer(StatusCode::OK, &version::version()));
+/// What pages are made from, beside the catalog of the request.
+pub struct Pages {
+    pub health: Health,
+    pub metrics: Arc<Metrics>,
+    pub openapi: OpenApi,
+}
+
+impl Pages {
+    pub async fn answer(&self, limits: &Limits, incoming: &Incoming<'_>) -> Result<Answer, Status> {
+        let Incoming { parts, catalog, info, query, pretty, .. } = *incoming;
+        if !info.resource.is_empty() {
+            // Below a resource, but deeper than anything that is served.
+            return missing::no_such_resource(catalog, info);
         }
-        ["api" | "apis"] => return discovery_root(incoming, segments[0] == "api"),
-        ["api", version] => discovery::resource_list(catalog, "", version).ok_or_else(Status::no_such_page)?,
-        ["apis", group] => match discovery::group_page(catalog, group) {
-            Some(page) => page,
-            None => return Ok(missing::no_page()),
-        },
-        ["apis", group, version] => match discovery::resource_list(catalog, group, version) {
-            Some(list) => list,
-            None if catalog.has_builtin_group(group) => return Err(Status::no_such_page()),
-            None => return Ok(missing::no_page()),
-        },
-        [""] => return Ok(raw_answer(StatusCode::OK, &root_paths(catalog))),
-        ["api", ..] => return Err(Status::no_such_page()),
-        _ => return Ok(missing::no_page()),
-    };
-    let subject = if let ["apis", _] = segments.as_slice() { Subject::Index } else { Subject::Page };
-    let accepted = accept(header, subject, Offer::PLAIN)?;
-    Ok(discovery_answer(accepted, pretty, &value))
+        if !matches!(parts.method, Method::GET | Method::HEAD) || info.path.starts_with("//") {
+            return Ok(missing::no_page());
+        }
+        if let Some(answer) = self.health.answer(&info.path, &query.others).await {
+            return Ok(answer);
+        }
+        let turns = &limits.heavy_turns;
+        if let Some(answer) = self.openapi.answer(catalog, &info.path, &parts.headers, turns).await? {
+            return Ok(answer);
+        }
+        let header = incoming.header(header::ACCEPT);
+        let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
+        let value = match segments.as_slice() {
+            ["metrics"] => {
+                let text = self.metrics.render(&self.health.catalog, &*self.health.store);
+                return Ok(health::text(StatusCode::OK, text));
+            }
+            ["version"] => {
+                accept(header, Subject::Version, Offer::PLAIN)?;
+                return Ok(raw_answer(StatusCode::OK, &version::version()));
+            }
+            ["api" | "apis"] => return discovery_root(incoming, segments[0] == "api"),
+            ["api", version] => discovery::resource_list(catalog, "", version).ok_or_else(Status::no_such_page)?,
+            ["apis", group] => match discovery::group_page(catalog, group) {
+                Some(page) => page,
+                None => return Ok(missing::no_page()),
+            },
+            ["apis", group, version] => match discovery::resource_list(catalog, group, version) {
+                Some(list) => list,
+                None if catalog.has_builtin_group(group) => return Err(Status::no_such_page()),
+                None => return Ok(missing::no_page()),
+            },
+            [""] => return Ok(raw_answer(StatusCode::OK, &root_paths(catalog))),
+            ["api", ..] => return Err(Status::no_such_page()),
+            _ => return Ok(missing::no_page()),
+        };
+        let subject = if let ["apis", _] = segments.as_slice() { Subject::Index } else { Subject::Page };
+        let accepted = accept(header, subject, Offer::PLAIN)?;
+        Ok(discovery_answer(accepted, pretty, &value))
+    }
 }
 
 fn discovery_root(incoming: &Incoming<'_>, core: bool) -> Result<Answer, Status> {

@@ -6,12 +6,12 @@ use http::request::Parts;
 use super::incoming::Incoming;
 use super::refusal::Refusal;
 use crate::health;
-use crate::request::{Options, RequestInfo};
+use crate::request::{Query, RequestInfo};
 
-pub fn read(parts: &Parts) -> (RequestInfo, Options) {
-    let options = Options::parse(parts.uri.query().unwrap_or_default());
-    let info = RequestInfo::new(&parts.method, parts.uri.path(), options.watch);
-    (info, options)
+pub fn read(parts: &Parts) -> (RequestInfo, Query) {
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let info = RequestInfo::new(&parts.method, parts.uri.path(), query.watch);
+    (info, query)
 }
 
 /// Refuses paths that nothing can be read from.

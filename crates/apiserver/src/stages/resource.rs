@@ -7,31 +7,31 @@ use rkube_catalog::Served;
 use rkube_kinds::kind::{Kind, Part};
 use rkube_machinery::field::quote;
 use rkube_machinery::{Status, names};
+use std::pin::pin;
 use std::sync::Arc;
 
 use super::incoming::Incoming;
-use super::{deadline, missing, reply};
+use super::{missing, reply};
 use crate::content::{
     Accept, Answer, IsStatus, Offer, Subject, Transform, UnavailableForm, accept, read_body, unavailable_form,
 };
-use crate::limits::HEAVY_BYTES;
-use crate::registry::{Call, change::part_of, internal_group, internal_package};
-use crate::request::{Options, RequestInfo};
-use crate::server::ApiServer;
+use crate::limits::{HEAVY_BYTES, Limits};
+use crate::registry::{Registry, Reply, Request, change::part_of, internal_group, internal_package};
+use crate::request::{Query, RequestInfo};
 use crate::{apart, warnings};
 
 pub async fn run<B>(
-    server: &ApiServer,
+    registry: &Registry,
+    limits: &Limits,
     incoming: &Incoming<'_>,
     (served, user): (&Arc<Served>, &UserRef),
     body: B,
-    options: Options,
 ) -> Result<Answer, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let Incoming { parts, catalog, info, .. } = *incoming;
+    let Incoming { parts, catalog, info, query, .. } = *incoming;
     if served.is_custom() && !is_in_scope(served, info) {
         return Ok(missing::no_page());
     }
@@ -39,37 +39,18 @@ where
     check_place(served, info)?;
     let mut accepted = accepted_form(incoming, served, part)?;
     let pretty = accepted.pretty;
-    let unavailable = find_unavailable_form(&mut accepted, &options, served, info)?;
+    let unavailable = find_unavailable_form(&mut accepted, query, served, info)?;
     let content_type = incoming.header(header::CONTENT_TYPE);
     let (body, _room) = if matches!(parts.method, Method::GET | Method::HEAD) {
         (Bytes::new(), None)
     } else {
-        let room = server.limits.room(&body.size_hint(), content_type).await?;
+        let room = limits.room(&body.size_hint(), content_type).await?;
         (read_body(body).await?, room)
     };
-    // Found out with the body read, so that the connection can go on.
-    let limit = deadline::of(info, &options)?;
-    let mut call = Call {
-        server,
-        catalog,
-        served,
-        info,
-        options,
-        accept: accepted,
-        user,
-        agent: incoming.header(header::USER_AGENT),
-        content_type,
-        part,
-        kept_empties: false,
-        gave_no_labels: false,
-        warnings: Vec::new(),
-    };
-    let turns = (body.len() > HEAVY_BYTES).then_some(&server.limits.heavy_turns);
-    let mut answer = {
-        let work = std::pin::pin!(call.run(body));
-        deadline::run(limit, apart::run(turns, work)).await
-    };
-    let warnings = std::mem::take(&mut call.warnings);
+    let agent = incoming.header(header::USER_AGENT);
+    let request = Request { catalog, served, info, query, accept: accepted, user, agent, content_type, part };
+    let turns = (body.len() > HEAVY_BYTES).then_some(&limits.heavy_turns);
+    let Reply { mut answer, warnings } = apart::run(turns, pin!(registry.answer(&request, body))).await;
     if let (Some(unavailable), Ok(done)) = (unavailable, &answer)
         && (unavailable.always || done.extensions().get::<IsStatus>().is_none())
     {
@@ -104,7 +85,7 @@ fn accepted_form(incoming: &Incoming<'_>, served: &Served, part: Part) -> Result
 /// What the answer will lack, or a watch has no use to start for. The request itself then runs as if no form was asked for.
 fn find_unavailable_form(
     accepted: &mut Accept,
-    options: &Options,
+    query: &Query,
     served: &Served,
     info: &RequestInfo,
 ) -> Result<Option<UnavailableForm>, Status> {
@@ -116,7 +97,7 @@ fn find_unavailable_form(
     let is_list =
         is_list || (info.verb == "watch" && matches!(accepted.transform, Transform::PartialObjectMetadataList(_)));
     let what = || go_type(&served.kind, &info.subresource, is_list);
-    match unavailable_form(accepted.transform, &options.include_object, is_list, info.subresource == "log", what) {
+    match unavailable_form(accepted.transform, &query.include_object, is_list, info.subresource == "log", what) {
         Some(unavailable) if info.verb == "watch" => Err(unavailable.status),
         Some(unavailable) => {
             accepted.transform = Transform::None;

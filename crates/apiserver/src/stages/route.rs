@@ -6,17 +6,19 @@ use rkube_access::UserRef;
 use rkube_machinery::Status;
 
 use super::incoming::Incoming;
-use super::{missing, pages, resource};
+use super::pages::Pages;
+use super::{missing, resource};
 use crate::content::Answer;
-use crate::request::{Options, Target};
-use crate::server::ApiServer;
+use crate::limits::Limits;
+use crate::registry::Registry;
+use crate::request::Target;
 
 pub async fn run<B>(
-    server: &ApiServer,
+    (registry, pages): (&Registry, &Pages),
+    limits: &Limits,
     incoming: &Incoming<'_>,
     user: &UserRef,
     body: B,
-    options: Options,
 ) -> Result<Answer, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
@@ -24,8 +26,7 @@ where
 {
     let Incoming { parts, catalog, info, .. } = *incoming;
     if info.target == Target::Path {
-        options.time_limit()?;
-        return pages::run(server, incoming, &options).await;
+        return pages.answer(limits, incoming).await;
     }
     let Some(served) = catalog.find(&info.group, &info.version, &info.resource) else {
         return missing::no_such_resource(catalog, info);
@@ -33,5 +34,5 @@ where
     if parts.method == Method::HEAD {
         return Err(Status::method_not_allowed());
     }
-    resource::run(server, incoming, (served, user), body, options).await
+    resource::run(registry, limits, incoming, (served, user), body).await
 }

@@ -22,7 +22,14 @@ const TABLE: &str = "crates/machinery/schema/types.tsv";
 /// The kinds stand here, each in a folder.
 const KINDS: &str = "crates/kinds/src/";
 /// Code that works on objects.
-const ROOTS: &[&str] = &[KINDS, "crates/admission/src/", "crates/apiserver/src/allocation/", "crates/extensions/src/"];
+const ROOTS: &[&str] = &[
+    KINDS,
+    "crates/admission/src/",
+    "crates/apiserver/src/allocation/",
+    "crates/apiserver/src/default_range.rs",
+    "crates/apiserver/src/repair/",
+    "crates/extensions/src/",
+];
 /// Not of a kind: what customers define is in no table, and definitions are in another folder.
 const CUSTOM: (&str, &str) = ("crates/kinds/src/custom/", "crates/kinds/src/apiextensions/");
 const KEY: &str = "// tidy: key";

@@ -1,5 +1,5 @@
 //! The write engine: one compare-and-swap loop for every write of an object, whoever asks. A verb says what it makes of
-//! the object that is there ([`Write`]); the loop says what is there, how often it is tried, and when a verdict stands.
+//! the object that is there ([`CompareAndSwap`]); the loop says what is there, how often it is tried, and when a verdict stands.
 //!
 //! The first attempt starts from the cache, which is right nearly always. Where other processes write to the store the
 //! cache may lag behind it, so nothing but a commit stands that was found out from the cache: a refusal, a dry run or
@@ -17,7 +17,7 @@ pub use place::{Engine, Place, store_error};
 const ATTEMPTS_MAX: usize = 64;
 
 /// A write of one object, as the loop sees it.
-pub trait Write: Send {
+pub trait CompareAndSwap: Send {
     type Done: Send;
 
     /// Where the object is.
@@ -71,7 +71,7 @@ impl Seen {
 }
 
 /// Tries the write until no other one comes in between.
-pub async fn run<W: Write>(write: &mut W, mut seen: Seen) -> Result<W::Done, Status> {
+pub async fn run<W: CompareAndSwap>(write: &mut W, mut seen: Seen) -> Result<W::Done, Status> {
     for attempt in 0..write.attempts_max() {
         if attempt > 0 {
             write.again();

@@ -13,7 +13,7 @@ use rkube_catalog::{Entry, Resource};
 use rkube_machinery::{Status, Value, json, object};
 use rkube_store::{Expect, Memory};
 
-use super::{Engine, Place, Seen, Verdict, Write, run};
+use super::{CompareAndSwap, Engine, Place, Seen, Verdict, run};
 use crate::server::ApiServer;
 use crate::test_server::{server, server_with};
 
@@ -27,7 +27,7 @@ struct Script<'a> {
     retries: usize,
 }
 
-impl Write for Script<'_> {
+impl CompareAndSwap for Script<'_> {
     type Done = &'static str;
 
     fn place(&self) -> &Place<'_> {
@@ -74,9 +74,9 @@ type Row =
 /// Runs each row on a cache that has one object and a store that has another.
 async fn check(cache_may_lag: bool, rows: Vec<Row>) {
     let server = server().await;
-    let resource = server.catalog.resource("", "v1", "configmaps").unwrap();
-    put(&server.engine, &resource, "cache").await;
-    let engine = Engine::new(Arc::new(Memory::new()), server.clock.clone(), cache_may_lag);
+    let resource = server.road.catalog.resource("", "v1", "configmaps").unwrap();
+    put(&server.road.registry.engine, &resource, "cache").await;
+    let engine = Engine::new(Arc::new(Memory::new()), server.road.clock.clone(), cache_may_lag);
     put(&engine, &resource, "store").await;
     for (verdicts, seen, end) in rows {
         let place = Place::new(&engine, &resource, resource.key("default", "a"), false);
@@ -122,8 +122,8 @@ async fn a_cache_that_may_lag_decides_nothing() {
 #[tokio::test]
 async fn a_dry_run_writes_nothing_and_knows_what_the_store_has() {
     let server = server().await;
-    let resource = server.catalog.resource("", "v1", "configmaps").unwrap();
-    let engine = Engine::new(Arc::new(Memory::new()), server.clock.clone(), true);
+    let resource = server.road.catalog.resource("", "v1", "configmaps").unwrap();
+    let engine = Engine::new(Arc::new(Memory::new()), server.road.clock.clone(), true);
     let place = Place::new(&engine, &resource, resource.key("default", "a"), true);
     let tried = place.put(config_map("dry"), Expect::Absent).await.unwrap();
     assert!(matches!(tried, Verdict::Decided(Entry { revision: 0, .. })));

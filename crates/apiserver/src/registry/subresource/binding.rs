@@ -5,40 +5,35 @@ use rkube_kinds::kind::Part;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{GroupResource, Status, Value, object, time};
 
-use super::super::Call;
 use super::super::admit::Admission;
+use super::super::request::Request;
+use super::super::write::Write;
 use crate::content::Answer;
 use crate::request::RequestInfo;
 
 const TYPE: &str = "io.k8s.api.core.v1.Binding";
 
-impl Call<'_> {
+impl Write<'_> {
     /// A binding by itself, the oldest way: it names its pod.
     pub(in crate::registry) async fn bind_named(&mut self, body: &Bytes) -> Result<Answer, Status> {
-        self.options.check_write("CreateOptions", None)?;
+        self.take_options("CreateOptions", None)?;
         let binding = self.decode_other(body, TYPE, "v1", "Binding")?;
         let name = binding.get("metadata").str("name").to_owned();
         if name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
         let binding = self.admit_binding(&name, binding).await?;
-        let pods = self.catalog.find("", "v1", "pods");
+        let pods = self.request.catalog.find("", "v1", "pods");
         let served = pods.ok_or_else(|| Status::internal("pods are not served"))?;
-        let info = RequestInfo { name: name.into(), resource: "pods".into(), ..self.info.clone() };
-        let call = Call {
-            served,
-            info: &info,
-            options: self.options.clone(),
-            warnings: Vec::new(),
-            part: Part::Other("binding"),
-            ..*self
-        };
-        call.assign(&binding).await
+        let info = RequestInfo { name: name.into(), resource: "pods".into(), ..self.request.info.clone() };
+        let request = Request { served, info: &info, part: Part::Other("binding"), ..*self.request };
+        let write = Write { options: self.options, ..Write::new(self.registry, &request, Vec::new()) };
+        write.assign(&binding).await
     }
 
     pub(super) async fn bind(&mut self, body: &Bytes) -> Result<Answer, Status> {
         let binding = self.decode_other(body, TYPE, "v1", "Binding")?;
-        let binding = self.admit_binding(&self.info.name, binding).await?;
+        let binding = self.admit_binding(&self.request.info.name, binding).await?;
         self.assign(&binding).await
     }
 
@@ -55,8 +50,8 @@ impl Call<'_> {
 
     /// Gives the pod the binding's node.
     async fn assign(&self, binding: &Value) -> Result<Answer, Status> {
-        let (metadata, name) = (binding.get("metadata"), &self.info.name);
-        let key = self.key(name);
+        let (metadata, name) = (binding.get("metadata"), &self.request.info.name);
+        let key = self.request.key(name);
         let now = time::format_seconds(self.now());
         self.edit(|pod| {
             self.check_bindable(&key, metadata, pod)?;
@@ -84,7 +79,7 @@ impl Call<'_> {
                 let why = format!(
                     "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {word} in precondition: {asked}, {word} in object meta: {found}"
                 );
-                return Err(Status::conflict(&self.served.group_resource, name, why));
+                return Err(Status::conflict(&self.request.served.group_resource, name, why));
             }
         }
         if metadata.has("deletionTimestamp") {

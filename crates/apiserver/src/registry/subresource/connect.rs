@@ -7,29 +7,29 @@ use http::StatusCode;
 use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::{GroupResource, Status, Value, object, time};
 
-use super::super::Call;
 use super::super::admit::Admission;
+use super::super::write::Write;
 use crate::content::{Answer, Body};
 use crate::request::number;
 
-impl Call<'_> {
+impl Write<'_> {
     /// The log of a pod that has no node yet is empty. For all else: why the connection cannot be made.
     pub(in crate::registry) async fn connect(&mut self, subresource: &str) -> Result<Answer, Status> {
-        let name = &self.info.name;
+        let name = &self.request.info.name;
         if subresource == "log" {
-            ConnectQuery(&self.options.others).check_log(name)?;
+            ConnectQuery(&self.request.query.others).check_log(name)?;
         } else {
-            if self.options.speaks_of_dry_run() {
+            if !self.request.query.dry_run.is_empty() {
                 return Err(Status::bad_request("dryRun is not supported"));
             }
             let object = self.connect_options(subresource)?;
             let kind = object.str("kind").to_owned();
             self.admit_as_is(Admission::connect(name).of_kind("v1", &kind), object).await?;
         }
-        let query = ConnectQuery(&self.options.others);
-        let entry = self.find()?;
+        let query = ConnectQuery(&self.request.query.others);
+        let entry = self.request.find()?;
         let object = entry.object.value(entry.revision);
-        let node = match (self.served.kind.resource.as_str(), subresource) {
+        let node = match (self.request.served.kind.resource.as_str(), subresource) {
             ("pods", "proxy") => {
                 check_address(&object)?;
                 object.get("spec").str("nodeName")
@@ -58,9 +58,9 @@ impl Call<'_> {
 
     /// What is asked of the connection, as an object.
     fn connect_options(&self, subresource: &str) -> Result<Value, Status> {
-        let query = ConnectQuery(&self.options.others);
+        let query = ConnectQuery(&self.request.query.others);
         let mut object = object! { "apiVersion": "v1" };
-        match (self.served.kind.resource.as_str(), subresource) {
+        match (self.request.served.kind.resource.as_str(), subresource) {
             (resource, "proxy") => {
                 let kind = match resource {
                     "pods" => "PodProxyOptions",
@@ -68,7 +68,7 @@ impl Call<'_> {
                     _ => "NodeProxyOptions",
                 };
                 object.set("kind", kind);
-                let (_, path) = self.info.path.split_once("/proxy").unwrap_or_default();
+                let (_, path) = self.request.info.path.split_once("/proxy").unwrap_or_default();
                 object.set("path", path);
             }
             (_, "portforward") => {
@@ -96,10 +96,10 @@ impl Call<'_> {
 
     /// A node that is not there is missed under the name of what was asked for.
     fn check_node(&self, node: &str) -> Result<(), Status> {
-        let nodes = self.server.catalog.resource("", "v1", "nodes");
+        let nodes = self.registry.catalog.resource("", "v1", "nodes");
         match nodes {
             Some(nodes) if nodes.get(&nodes.key("", node)).is_none() => {
-                Err(Status::not_found(&self.served.group_resource, node))
+                Err(Status::not_found(&self.request.served.group_resource, node))
             }
             _ => Ok(()),
         }

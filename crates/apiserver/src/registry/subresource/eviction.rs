@@ -9,20 +9,22 @@ use rkube_machinery::{GroupResource, Status, Value, managed, object, time};
 use rkube_store::Expect;
 
 use super::super::admit::Admission;
-use super::super::engine::{self, Place, Verdict, Write};
-use super::super::{Call, Preconditions};
+use super::super::delete::check_preconditions;
+use super::super::engine::{self, CompareAndSwap, Place, Verdict};
+use super::super::write::Write;
 use super::binding::set_condition;
 use crate::content::Answer;
+use crate::request::{DeleteOptions, Preconditions};
 use rkube_catalog::{Entry, Served};
 
 /// As upstream: fewer than other writes, since many want the same budget at the same time.
 const ATTEMPTS_MAX: usize = 20;
 const RETRY_AFTER_SECONDS: u32 = 10;
 
-impl Call<'_> {
+impl Write<'_> {
     pub(super) async fn evict(&mut self, body: &Bytes) -> Result<Answer, Status> {
         let mut eviction = self.decode_other(body, "io.k8s.api.policy.v1.Eviction", "policy/v1", "Eviction")?;
-        let name = self.info.name.clone();
+        let name = self.request.info.name.clone();
         let write = Admission::create(&name).of_kind("policy/v1", "Eviction");
         self.admit(write, &mut eviction).await?;
         if eviction.get("metadata").str("name") != name {
@@ -30,10 +32,10 @@ impl Call<'_> {
         }
         let wanted = eviction.get("deleteOptions").clone();
         refuse_broken_reads(&name, &wanted)?;
-        self.options.agree_on_dry_run(wanted.list("dryRun"))?;
+        self.options.agree_on_dry_run(self.request.query, wanted.list("dryRun"))?;
         self.check_admitted(write, &eviction).await?;
         let found = self.place(&name).find().await?;
-        let entry = found.ok_or_else(|| Status::not_found(&self.served.group_resource, &name))?;
+        let entry = found.ok_or_else(|| Status::not_found(&self.request.served.group_resource, &name))?;
         let pod = entry.object.value(entry.revision);
         let mut preconditions = Preconditions::of(&wanted);
         if !is_ended(&pod) && self.claim_disruption(&pod).await? == Claim::Unready {
@@ -47,24 +49,22 @@ impl Call<'_> {
             };
             let marked = self
                 .edit(|pod| {
-                    preconditions.check(self, &name, pod)?;
+                    check_preconditions(self.request, &name, &preconditions, pod)?;
                     set_condition(pod, condition.clone(), &now);
                     Ok(())
                 })
                 .await?;
             preconditions.moved_to(marked.revision);
         }
-        let is_trial = self.options.dry_run;
-        self.options.take_delete_body(&wanted);
-        self.options.check_delete()?;
-        self.options.dry_run |= is_trial;
-        self.delete_evicted(&name, &preconditions).await?;
+        let options = DeleteOptions { preconditions, ..DeleteOptions::of_body(&wanted)? };
+        self.options.dry_run |= options.dry_run;
+        self.delete_evicted(&name, &options).await?;
         Ok(self.done())
     }
 
     /// Takes one of the disruptions that the pod's budget allows.
     async fn claim_disruption(&self, pod: &Value) -> Result<Claim, Status> {
-        let Some(budgets) = self.server.catalog.find("policy", "v1", "poddisruptionbudgets") else {
+        let Some(budgets) = self.registry.catalog.find("policy", "v1", "poddisruptionbudgets") else {
             return Ok(Claim::Free);
         };
         let Some(cache) = &budgets.cache else { return Ok(Claim::Free) };
@@ -90,17 +90,17 @@ impl Call<'_> {
             return Ok(Claim::Unready);
         }
         let key = cache.key(&entry.object.namespace, &entry.object.name);
-        let place = Place::new(&self.server.engine, cache, key, self.options.dry_run);
+        let place = Place::new(&self.registry.engine, cache, key, self.options.dry_run);
         let seen = place.cached();
         let name = &entry.object.name;
-        engine::run(&mut Disruption { call: self, place, budgets: &budgets, name, pod }, seen).await?;
+        engine::run(&mut Disruption { write: self, place, budgets: &budgets, name, pod }, seen).await?;
         Ok(Claim::Taken)
     }
 }
 
 /// The write of a budget from which one disruption is taken.
 struct Disruption<'c, 'a> {
-    call: &'c Call<'a>,
+    write: &'c Write<'a>,
     place: Place<'c>,
     budgets: &'c Served,
     /// The budget's.
@@ -108,7 +108,7 @@ struct Disruption<'c, 'a> {
     pod: &'c Value,
 }
 
-impl Write for Disruption<'_, '_> {
+impl CompareAndSwap for Disruption<'_, '_> {
     type Done = ();
 
     fn place(&self) -> &Place<'_> {
@@ -120,17 +120,17 @@ impl Write for Disruption<'_, '_> {
     }
 
     async fn attempt(&mut self, current: Option<&Entry>) -> Result<Verdict<()>, Status> {
-        let Disruption { call, place, budgets, name, pod } = self;
+        let Disruption { write, place, budgets, name, pod } = self;
         let entry = current.ok_or_else(|| Status::not_found(&pdb_resource(), name))?;
         let before = entry.object.value(entry.revision);
         let mut budget = before.clone();
-        take_disruption(&mut budget, pod, &time::format_seconds(call.now()))?;
+        take_disruption(&mut budget, pod, &time::format_seconds(write.now()))?;
         if place.is_dry_run() {
             return Ok(Verdict::Decided(()));
         }
         budgets.stored_schema().complete(&mut budget);
-        call.admit_internal(budgets, "status", &before, &mut budget).await?;
-        call.own_disruption(&before, &mut budget, budgets.stored_schema());
+        write.admit_internal(budgets, "status", &before, &mut budget).await?;
+        write.own_disruption(&before, &mut budget, budgets.stored_schema());
         let put = place.put(budget, Expect::Revision(entry.revision)).await?;
         Ok(put.map(drop))
     }
@@ -141,7 +141,7 @@ impl Write for Disruption<'_, '_> {
     }
 }
 
-impl Call<'_> {
+impl Write<'_> {
     /// The server writes the budget's status in its own name.
     fn own_disruption(&self, before: &Value, budget: &mut Value, schema: &Schema) {
         let time = time::format_seconds(self.now());

@@ -1,5 +1,5 @@
-//! Subresources with a road of their own: one file each and a line in [`Call::create_subresource`] or
-//! [`Call::connect_subresource`]. `status` and others that are updates of a part of the object go the way of updates.
+//! Subresources with a road of their own: one file each and a line in [`Write::create_subresource`] or
+//! [`is_connection`]. `status` and others that are updates of a part of the object go the way of updates.
 
 mod binding;
 mod connect;
@@ -7,23 +7,32 @@ mod eviction;
 mod scale;
 mod token;
 
+pub use scale::get as get_scale;
+
 use bytes::Bytes;
 use http::StatusCode;
 use rkube_machinery::schema::Schema;
 use rkube_machinery::{Status, TypeRef, Value, decode};
 use rkube_store::Expect;
 
-use super::engine::{self, Place, Verdict, Write};
-use super::{Call, metadata};
+use super::engine::{self, CompareAndSwap, Place, Verdict};
+use super::metadata;
+use super::request::Request;
+use super::write::Write;
 use crate::content::{Answer, Format, Input, status_answer};
 use crate::request::FieldValidation;
 use rkube_catalog::Entry;
 
-impl Call<'_> {
+/// Subresources that are answered by a node: logs, shells, ports.
+pub fn is_connection(name: &str) -> bool {
+    matches!(name, "log" | "exec" | "attach" | "portforward" | "proxy")
+}
+
+impl Write<'_> {
     /// A POST to a subresource.
     pub(super) async fn create_subresource(&mut self, name: &str, body: &Bytes) -> Result<Answer, Status> {
-        self.options.check_write("CreateOptions", None)?;
-        match (self.served.kind.resource.as_str(), name) {
+        self.take_options("CreateOptions", None)?;
+        match (self.request.served.kind.resource.as_str(), name) {
             ("pods", "binding") => self.bind(body).await,
             ("pods", "eviction") => self.evict(body).await,
             ("serviceaccounts", "token") => self.request_token(body).await,
@@ -31,14 +40,9 @@ impl Call<'_> {
         }
     }
 
-    /// Subresources that are answered by a node: logs, shells, ports.
-    pub(super) fn is_connection(&self, name: &str) -> bool {
-        matches!(name, "log" | "exec" | "attach" | "portforward" | "proxy")
-    }
-
     /// The body as an object of a type that is not the resource's own.
     fn decode_other(&mut self, body: &Bytes, type_name: &str, api_version: &str, kind: &str) -> Result<Value, Status> {
-        let format = Format::of(self.content_type)?;
+        let format = Format::of(self.request.content_type)?;
         let schema = TypeRef::find(type_name).ok_or_else(|| Status::internal(format!("no type {type_name}")))?.get();
         let version = api_version.rsplit('/').next().unwrap_or_default();
         let refuse = |why: String| {
@@ -56,7 +60,7 @@ impl Call<'_> {
         value.set("kind", kind);
         value.set("apiVersion", api_version);
         decode::complete(&mut value, schema);
-        metadata::place(value.object_mut("metadata"), &self.info.namespace)?;
+        metadata::place(value.object_mut("metadata"), &self.request.info.namespace)?;
         Ok(value)
     }
 
@@ -68,7 +72,7 @@ impl Call<'_> {
         }
         let given = if input.api_version.is_empty() { api_version } else { &input.api_version };
         let (served_group, version) = given.rsplit_once('/').unwrap_or(("", given));
-        let known = self.catalog.all().iter().any(|served| {
+        let known = self.request.catalog.all().iter().any(|served| {
             served.kind.group == served_group && served.kind.version == version && served.kind.kind == input.kind
         });
         let why = if known {
@@ -85,25 +89,25 @@ impl Call<'_> {
 
     /// Changes the stored object in place, past its kind's rules, until no other write comes in between.
     async fn edit(&self, change: impl Fn(&mut Value) -> Result<(), Status> + Send + Sync) -> Result<Entry, Status> {
-        let place = self.place(&self.info.name);
+        let place = self.place(&self.request.info.name);
         let seen = place.cached();
-        engine::run(&mut Edit { call: self, place, change }, seen).await
+        engine::run(&mut Edit { write: self, place, change }, seen).await
     }
 
     /// The bare success that some subresources answer with.
     fn done(&self) -> Answer {
-        status_answer(&Status { code: StatusCode::CREATED.as_u16(), ..Status::success() }, self.accept)
+        status_answer(&Status { code: StatusCode::CREATED.as_u16(), ..Status::success() }, self.request.accept)
     }
 }
 
 /// A change in place.
 struct Edit<'c, 'a, F> {
-    call: &'c Call<'a>,
+    write: &'c Write<'a>,
     place: Place<'a>,
     change: F,
 }
 
-impl<F: Fn(&mut Value) -> Result<(), Status> + Send + Sync> Write for Edit<'_, '_, F> {
+impl<F: Fn(&mut Value) -> Result<(), Status> + Send + Sync> CompareAndSwap for Edit<'_, '_, F> {
     type Done = Entry;
 
     fn place(&self) -> &Place<'_> {
@@ -111,7 +115,7 @@ impl<F: Fn(&mut Value) -> Result<(), Status> + Send + Sync> Write for Edit<'_, '
     }
 
     async fn attempt(&mut self, current: Option<&Entry>) -> Result<Verdict<Entry>, Status> {
-        let Call { served, info, .. } = self.call;
+        let Request { served, info, .. } = self.write.request;
         let entry = current.ok_or_else(|| Status::not_found(&served.group_resource, &info.name))?;
         let mut value = entry.object.value(entry.revision);
         (self.change)(&mut value)?;
@@ -119,6 +123,6 @@ impl<F: Fn(&mut Value) -> Result<(), Status> + Send + Sync> Write for Edit<'_, '
     }
 
     fn exhausted(&self, _current: Option<&Entry>) -> Status {
-        Status::modified(&self.call.served.group_resource, &self.call.info.name)
+        Status::modified(&self.write.request.served.group_resource, &self.write.request.info.name)
     }
 }

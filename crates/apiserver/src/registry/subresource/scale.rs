@@ -18,7 +18,9 @@ use rkube_machinery::{GroupResource, Status, Type, TypeRef, Value, decode, json,
 use super::super::admit::Admission;
 use super::super::body_type::Fit;
 use super::super::change::{Intent, nothing_of, patched_type, sorted_along};
-use super::super::{Call, metadata};
+use super::super::request::Request;
+use super::super::write::Write;
+use super::super::{Registry, metadata, read};
 use crate::content::{Answer, Transform, one_row, unlisted_answer, value_answer};
 use crate::request::FieldValidation;
 use rkube_catalog::Entry;
@@ -32,16 +34,36 @@ static SCALE: LazyLock<Kind> = LazyLock::new(|| Kind::of(&ROW));
 static ROW: Row = Row { group: "autoscaling", version: "v1", kind: KIND, type_name: TYPE, ..Row::DEFAULTS };
 static COLUMNS: Columns = Columns::Table(scale::COLUMNS);
 
-impl Call<'_> {
+/// The scale of an object.
+pub async fn get(registry: &Registry, request: &Request<'_>) -> Result<Answer, Status> {
+    request.scale_form()?;
+    read::wait_for_version(registry, request).await?;
+    request.scale_answer(&request.find()?, registry.clock.now_seconds()).await
+}
+
+impl Request<'_> {
+    fn scale_form(&self) -> Result<(ScalePaths, &'static Type), Status> {
+        let paths = self.served.kind.scale.clone().ok_or_else(Status::method_not_allowed)?;
+        let schema = TypeRef::find(TYPE).ok_or_else(|| Status::internal("Scale is not in the schema table"))?;
+        Ok((paths, schema.get()))
+    }
+
+    async fn scale_answer(&self, entry: &Entry, now: i64) -> Result<Answer, Status> {
+        let (paths, schema) = self.scale_form()?;
+        let scale = scale_of(&self.working_form(entry).await?, &paths, schema)?;
+        if let Transform::Table(version) = self.accept.transform {
+            let table = one_row(&COLUMNS, version, &scale, &self.query.include_object, now);
+            return Ok(value_answer(StatusCode::OK, self.accept, &table, None));
+        }
+        Ok(unlisted_answer(StatusCode::OK, self.accept, &scale, Some(schema)))
+    }
+}
+
+impl Write<'_> {
     pub(in crate::registry) async fn scale(&mut self, body: &Bytes) -> Result<Answer, Status> {
-        let (paths, _) = self.scale_form()?;
-        let change = match self.info.verb.as_ref() {
-            "get" => {
-                self.wait_for_version().await?;
-                return self.scale_answer(&self.find()?, &paths).await;
-            }
+        let change = match self.request.info.verb.as_ref() {
             "update" => {
-                self.options.check_write("UpdateOptions", None)?;
+                self.take_options("UpdateOptions", None)?;
                 let scale = self.decode_other(body, TYPE, API_VERSION, KIND)?;
                 self.check_name(&scale)?;
                 Intent::Replace(scale)
@@ -51,24 +73,24 @@ impl Call<'_> {
         };
         self.part = Part::Main;
         let written = self.modify(Intent::Scale(Box::new(change))).await?;
-        self.scale_answer(&written.entry, &paths).await
+        self.request.scale_answer(&written.entry, self.now()).await
     }
 
     /// The object with the change done to its scale.
     pub(in crate::registry) async fn scaled(&mut self, change: &Intent, old: &Value) -> Result<Value, Status> {
-        let (paths, schema) = self.scale_form()?;
-        let replicas = Replicas { api_version: &self.served.api_version, path: &paths.spec_replicas };
+        let (paths, schema) = self.request.scale_form()?;
+        let replicas = Replicas { api_version: &self.request.served.api_version, path: &paths.spec_replicas };
         let unowned = |error: managed::EntryError| Status::internal(error.to_string());
         let mut current = scale_of(old, &paths, schema)?;
         replicas.to_scale(old, &mut current).map_err(unowned)?;
         let mut wanted = self.changed_scale(change, &current, schema)?;
-        metadata::place(wanted.object_mut("metadata"), &self.info.namespace)?;
+        metadata::place(wanted.object_mut("metadata"), &self.request.info.namespace)?;
         self.check_name(&wanted)?;
-        let write = Admission::update(&self.info.name, &current).of_kind(API_VERSION, KIND);
+        let write = Admission::update(&self.request.info.name, &current).of_kind(API_VERSION, KIND);
         self.admit(write, &mut wanted).await?;
         let errors = scale::validate(&wanted);
         if !errors.is_empty() {
-            return Err(Status::invalid(&GroupResource::new("autoscaling", KIND), &self.info.name, &errors));
+            return Err(Status::invalid(&GroupResource::new("autoscaling", KIND), &self.request.info.name, &errors));
         }
         self.check_scale(change, &wanted, old)?;
         let mut object = old.clone();
@@ -84,21 +106,15 @@ impl Call<'_> {
 
     /// What will be stored, as admission sees it.
     pub(in crate::registry) async fn check_scale_admitted(&mut self, value: &Value, old: &Value) -> Result<(), Status> {
-        let (paths, schema) = self.scale_form()?;
+        let (paths, schema) = self.request.scale_form()?;
         let (wanted, current) = (scale_of(value, &paths, schema)?, scale_of(old, &paths, schema)?);
-        let write = Admission::update(&self.info.name, &current).of_kind(API_VERSION, KIND);
+        let write = Admission::update(&self.request.info.name, &current).of_kind(API_VERSION, KIND);
         self.check_admitted(write, &wanted).await
-    }
-
-    fn scale_form(&self) -> Result<(ScalePaths, &'static Type), Status> {
-        let paths = self.served.kind.scale.clone().ok_or_else(Status::method_not_allowed)?;
-        let schema = TypeRef::find(TYPE).ok_or_else(|| Status::internal("Scale is not in the schema table"))?;
-        Ok((paths, schema.get()))
     }
 
     /// The scale after the change, its owners tracked.
     fn changed_scale(&mut self, change: &Intent, current: &Value, schema: &'static Type) -> Result<Value, Status> {
-        let (manager, time) = (self.manager(), time::format_seconds(self.now()));
+        let (manager, time) = (self.request.manager(), time::format_seconds(self.now()));
         let context = managed::WriteContext {
             manager: &manager,
             api_version: API_VERSION,
@@ -114,7 +130,7 @@ impl Call<'_> {
                 Ok(())
             }
             Intent::Apply(config) => {
-                let force = self.options.force.unwrap_or(false);
+                let force = self.request.query.force.unwrap_or(false);
                 document = managed::apply(current, config, view, &context, force, Reset::Nothing, None)?;
                 return self.take_scale(decode::decode(document, schema), schema, String::new);
             }
@@ -173,14 +189,16 @@ impl Call<'_> {
 
     /// The scale must be of this object and of a version that can be read.
     fn check_scale(&self, change: &Intent, wanted: &Value, old: &Value) -> Result<(), Status> {
-        let name = &self.info.name;
+        let name = &self.request.info.name;
         if let Intent::Replace(_) = change {
-            self.check_uid(&self.key(name), wanted, old)?;
+            self.check_uid(&self.request.key(name), wanted, old)?;
         }
         let (asked, found) = (wanted.get("metadata").str("uid"), old.get("metadata").str("uid"));
         if !asked.is_empty() && asked != found {
-            let resource =
-                GroupResource::new(self.served.kind.group.clone(), format!("{}/scale", self.served.kind.resource));
+            let resource = GroupResource::new(
+                self.request.served.kind.group.clone(),
+                format!("{}/scale", self.request.served.kind.resource),
+            );
             let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {found}");
             return Err(Status::conflict(&resource, name, why));
         }
@@ -190,16 +208,6 @@ impl Call<'_> {
             return Err(Status { code: 500, message, ..Status::default() });
         }
         Ok(())
-    }
-
-    async fn scale_answer(&self, entry: &Entry, paths: &ScalePaths) -> Result<Answer, Status> {
-        let (_, schema) = self.scale_form()?;
-        let scale = scale_of(&self.working_form(entry).await?, paths, schema)?;
-        if let Transform::Table(version) = self.accept.transform {
-            let table = one_row(&COLUMNS, version, &scale, &self.options.include_object, self.now());
-            return Ok(value_answer(StatusCode::OK, self.accept, &table, None));
-        }
-        Ok(unlisted_answer(StatusCode::OK, self.accept, &scale, Some(schema)))
     }
 }
 

@@ -6,8 +6,8 @@ use rkube_access::authenticate::service_account::{Binding, Claims};
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{GroupResource, Status, TypeRef, Value, decode, object, time};
 
-use super::super::Call;
 use super::super::admit::Admission;
+use super::super::write::Write;
 use crate::content::{Answer, unlisted_answer};
 
 const TYPE: &str = "io.k8s.api.authentication.v1.TokenRequest";
@@ -16,16 +16,16 @@ const DEFAULT_SECONDS: i64 = 3600;
 const SECONDS_MIN: i64 = 600;
 const SECONDS_MAX: i64 = 1 << 32;
 
-impl Call<'_> {
+impl Write<'_> {
     pub(super) async fn request_token(&mut self, body: &Bytes) -> Result<Answer, Status> {
         let mut request = self.decode_other(body, TYPE, API_VERSION, "TokenRequest")?;
-        let signer = self.server.signer.as_ref();
+        let signer = self.registry.signer.as_ref();
         let signer = signer.ok_or_else(|| Status::service_unavailable("this server has no key to sign tokens with"))?;
-        let name = self.info.name.clone();
+        let name = self.request.info.name.clone();
         let write = Admission::create(&name).of_kind(API_VERSION, "TokenRequest");
         self.admit(write, &mut request).await?;
         self.check_request_name(&request, &name)?;
-        let entry = self.find()?;
+        let entry = self.request.find()?;
         let account = entry.object.value(entry.revision);
         let uid = account.get("metadata").str("uid");
         let wanted = request.get("metadata").str("uid");
@@ -38,7 +38,7 @@ impl Call<'_> {
         let now = self.now();
         let metadata = request.object_mut("metadata");
         metadata.set("name", name.as_str());
-        metadata.set("namespace", self.info.namespace.as_str());
+        metadata.set("namespace", self.request.info.namespace.as_str());
         metadata.set("uid", uid);
         metadata.set("creationTimestamp", time::format_seconds(now));
         let spec = request.object_mut("spec");
@@ -51,7 +51,7 @@ impl Call<'_> {
         let bound = self.bound_object(&name, request.get("spec").get("boundObjectRef"))?;
         let seconds = request.get("spec").int("expirationSeconds");
         let claims = Claims {
-            namespace: &self.info.namespace,
+            namespace: &self.request.info.namespace,
             name: &name,
             uid,
             audiences: request
@@ -64,20 +64,21 @@ impl Call<'_> {
             expires: now + seconds,
             bound,
         };
-        let token = signer.sign(&claims, &*self.server.entropy).map_err(Status::internal)?;
+        let token = signer.sign(&claims, &*self.registry.entropy).map_err(Status::internal)?;
         request.set("status", object! { "token": token, "expirationTimestamp": time::format_seconds(now + seconds) });
         let schema = TypeRef::find(TYPE).map(TypeRef::get);
         if let Some(schema) = schema {
             decode::complete(&mut request, schema);
         }
-        Ok(unlisted_answer(StatusCode::CREATED, self.accept, &request, schema))
+        Ok(unlisted_answer(StatusCode::CREATED, self.request.accept, &request, schema))
     }
 
     fn check_request_name(&self, request: &Value, name: &str) -> Result<(), Status> {
         let metadata = request.get("metadata");
         let mut errors = Errors::new();
         let path = Path::new("metadata");
-        for (field, wanted, word) in [("name", name, "name"), ("namespace", self.info.namespace.as_str(), "namespace")]
+        for (field, wanted, word) in
+            [("name", name, "name"), ("namespace", self.request.info.namespace.as_str(), "namespace")]
         {
             let given = metadata.str(field);
             if !given.is_empty() && given != wanted {
@@ -130,8 +131,8 @@ impl Call<'_> {
     }
 
     fn lookup(&self, resource: &str, name: &str) -> Option<Value> {
-        let served = self.server.catalog.find("", "v1", resource)?;
-        let namespace = if served.kind.is_namespaced() { self.info.namespace.as_str() } else { "" };
+        let served = self.registry.catalog.find("", "v1", resource)?;
+        let namespace = if served.kind.is_namespaced() { self.request.info.namespace.as_str() } else { "" };
         let cache = served.cache.as_ref()?;
         cache.find(namespace, name).map(|entry| entry.object.value(entry.revision))
     }

@@ -3,6 +3,8 @@
 //! The store is the one of the `etcd` beside it, whose data directory it is told ([`super::handover`]), or a real etcd's.
 //! What writes objects that tests write by hand does not run here ([`CONTROLLERS`]).
 
+mod authorization;
+mod gates;
 mod plugins;
 mod store;
 mod table;
@@ -21,7 +23,7 @@ use super::flags::{self, Given};
 use super::{END_TIMEOUT, Front, parent};
 use crate::cli::{KUBERNETES_VERSION, LogFormat};
 use crate::control_plane::ControlPlane;
-use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges};
+use crate::flags::{PortRange, RuntimeConfig, ServiceRanges};
 use crate::host::{SystemClock, SystemEntropy};
 use crate::lifetime::{self, Cluster};
 use crate::logging::{self, Written};
@@ -64,6 +66,10 @@ fn start_log(given: &Given) -> anyhow::Result<Arc<Written>> {
 }
 
 async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> {
+    // What flags say comes first: a wrong one is said before anything is waited for.
+    let _modes = authorization::modes(given)?;
+    let (features, disabled_plugins) = (gates::features(given)?, plugins::disabled(given)?);
+    let kinds = served::kinds(rkube_kinds::all(), &joined::<RuntimeConfig>(given, "runtime-config")?.0)?;
     let listen = SocketAddr::new(given.parsed("bind-address")?, given.parsed("secure-port")?);
     let (listener, address) = up::bind(listen, BIND_HINT)?;
     let ranges: ServiceRanges = given.parsed("service-cluster-ip-range")?;
@@ -77,8 +83,8 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         store_is_shared: store.is_shared,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
-        kinds: served::kinds(rkube_kinds::all(), &joined::<RuntimeConfig>(given, "runtime-config")?.0)?,
-        features: served::features(&joined::<Gates>(given, "feature-gates")?.0)?,
+        kinds,
+        features,
         in_flight_max: InFlightMax {
             reading: given.parsed("max-requests-inflight")?,
             mutating: given.parsed("max-mutating-requests-inflight")?,
@@ -94,7 +100,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
             probe: Arc::new(|| Err("this process runs no scheduler".to_owned())),
         }],
         log: Arc::new(move || log.check(&SystemClock)),
-        disabled_plugins: plugins::disabled(given)?,
+        disabled_plugins,
     };
     let control_plane =
         ControlPlane::start(config, listener, tls, limits::connections(), pair.certificate.clone()).await?;

@@ -7,59 +7,62 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use rkube_machinery::{Status, Value, json, object, time};
 
-use super::addresses::GROUP;
-use crate::bootstrap::{ask, failed};
-use crate::server::ApiServer;
+use crate::allocation::{DEFAULT_RANGE as NAME, GROUP};
+use crate::internal_client::{InternalClient, failed};
 
-pub const NAME: &str = "kubernetes";
 const PATH: &str = "/apis/networking.k8s.io/v1/servicecidrs";
 const CONTROLLER: &str = "kubernetes-service-cidr-controller";
 /// Made, then said to be ready.
 const STEPS_MAX: usize = 3;
 
-/// What is remembered from one look to the next: what was told once is not told again.
-#[derive(Default)]
+/// The ranges, and what is remembered from one look to the next: what was told once is not told again.
 pub struct DefaultRange {
+    /// What flags ask for.
+    cidrs: Vec<String>,
     has_told_difference: bool,
     has_told_not_ready: bool,
 }
 
 impl DefaultRange {
+    pub fn new(cidrs: Vec<String>) -> DefaultRange {
+        DefaultRange { cidrs, has_told_difference: false, has_told_not_ready: false }
+    }
+
     /// Whether the object was seen to differ from the flags.
     pub fn differs(&self) -> bool {
         self.has_told_difference
     }
 
     /// Does what is to be done.
-    pub async fn settle(&mut self, server: &ApiServer) -> Result<(), Status> {
-        if server.catalog.find(GROUP, "v1", "servicecidrs").is_none() {
+    pub async fn settle(&mut self, client: &InternalClient) -> Result<(), Status> {
+        if !client.is_served(GROUP, "v1", "servicecidrs") {
             return Ok(());
         }
-        let cidrs = server.allocation.cidrs();
+        let cidrs = self.cidrs.clone();
         for _ in 0..STEPS_MAX {
-            let found = find(server).await?;
+            let found = find(client).await?;
             match plan(found.as_ref(), &cidrs) {
                 Step::Nothing => return Ok(()),
-                Step::Create => create(server, &cidrs).await?,
+                Step::Create => create(client, &cidrs).await?,
                 Step::Widen => {
                     let found = found.unwrap_or_default();
-                    if let Err(why) = widen(server, found.clone(), &cidrs).await? {
+                    if let Err(why) = widen(client, found.clone(), &cidrs).await? {
                         let (first, all) = (&cidrs[0], shown(&cidrs));
                         let note = format!(
                             "The default ServiceCIDR can not be upgraded from {first} to dual stack {all} : {why}"
                         );
-                        tell(server, &found, "KubernetesDefaultServiceCIDRError", &note).await;
+                        tell(client, &found, "KubernetesDefaultServiceCIDRError", &note).await;
                         return Ok(());
                     }
                 }
-                Step::MarkReady => mark_ready(server).await?,
+                Step::MarkReady => mark_ready(client).await?,
                 Step::Tell(trouble) => {
                     let told = match trouble.kind {
                         Kind::Difference => &mut self.has_told_difference,
                         Kind::NotReady => &mut self.has_told_not_ready,
                     };
                     if !std::mem::replace(told, true) {
-                        tell(server, &found.unwrap_or_default(), &trouble.reason, &trouble.note).await;
+                        tell(client, &found.unwrap_or_default(), &trouble.reason, &trouble.note).await;
                     }
                     return Ok(());
                 }
@@ -132,9 +135,9 @@ fn shown<Text: AsRef<str>>(list: &[Text]) -> String {
     format!("[{}]", texts.join(" "))
 }
 
-async fn find(server: &ApiServer) -> Result<Option<Value>, Status> {
+async fn find(client: &InternalClient) -> Result<Option<Value>, Status> {
     let path = format!("{PATH}/{NAME}");
-    let (code, body) = ask(server, Method::GET, &path, "", Bytes::new()).await?;
+    let (code, body) = client.ask(Method::GET, &path, "", Bytes::new()).await?;
     match code {
         StatusCode::OK => Ok(Some(json::parse(&body).unwrap_or_default())),
         StatusCode::NOT_FOUND => Ok(None),
@@ -142,10 +145,10 @@ async fn find(server: &ApiServer) -> Result<Option<Value>, Status> {
     }
 }
 
-async fn create(server: &ApiServer, cidrs: &[String]) -> Result<(), Status> {
+async fn create(client: &InternalClient, cidrs: &[String]) -> Result<(), Status> {
     let mut range = empty();
     range.set("spec", object! { "cidrs": list(cidrs) });
-    let (code, body) = ask(server, Method::POST, PATH, "application/json", json::to_string(&range).into()).await?;
+    let (code, body) = client.ask(Method::POST, PATH, "application/json", json::to_string(&range).into()).await?;
     match code {
         StatusCode::CREATED | StatusCode::CONFLICT => Ok(()),
         _ => Err(failed(PATH, &body)),
@@ -153,27 +156,27 @@ async fn create(server: &ApiServer, cidrs: &[String]) -> Result<(), Status> {
 }
 
 /// Fails with what the server answers.
-async fn widen(server: &ApiServer, mut range: Value, cidrs: &[String]) -> Result<Result<(), String>, Status> {
+async fn widen(client: &InternalClient, mut range: Value, cidrs: &[String]) -> Result<Result<(), String>, Status> {
     tracing::info!(cidrs = cidrs.join(","), "the default range of service addresses gets a second family");
     range.object_mut("spec").set("cidrs", list(cidrs));
     let path = format!("{PATH}/{NAME}");
-    let (code, body) = ask(server, Method::PUT, &path, "application/json", json::to_string(&range).into()).await?;
+    let (code, body) = client.ask(Method::PUT, &path, "application/json", json::to_string(&range).into()).await?;
     let refusal = || json::parse(&body).unwrap_or_default().str("message").to_owned();
     Ok(if code.is_success() { Ok(()) } else { Err(refusal()) })
 }
 
-async fn mark_ready(server: &ApiServer) -> Result<(), Status> {
+async fn mark_ready(client: &InternalClient) -> Result<(), Status> {
     let condition = object! {
         "type": "Ready",
         "status": "True",
-        "lastTransitionTime": time::format_seconds(server.clock.now_seconds()),
+        "lastTransitionTime": time::format_seconds(client.clock.now_seconds()),
         "message": "Kubernetes default Service CIDR is ready",
     };
     let mut range = empty();
     range.set("status", object! { "conditions": vec![condition] });
     let path = format!("{PATH}/{NAME}/status?fieldManager={CONTROLLER}&force=true");
     let apply = "application/apply-patch+yaml";
-    let (code, body) = ask(server, Method::PATCH, &path, apply, json::to_string(&range).into()).await?;
+    let (code, body) = client.ask(Method::PATCH, &path, apply, json::to_string(&range).into()).await?;
     if code.is_success() { Ok(()) } else { Err(failed(&path, &body)) }
 }
 
@@ -188,10 +191,10 @@ fn list(cidrs: &[String]) -> Vec<Value> {
 }
 
 /// Logs the trouble and makes an event of it. That the event cannot be stored is no reason to stop.
-async fn tell(server: &ApiServer, range: &Value, reason: &str, note: &str) {
+async fn tell(client: &InternalClient, range: &Value, reason: &str, note: &str) {
     tracing::warn!("{note}");
     let metadata = range.get("metadata");
-    let now = server.clock.now_micros();
+    let now = client.clock.now_micros();
     let event = object! {
         "apiVersion": "v1",
         "kind": "Event",
@@ -206,14 +209,14 @@ async fn tell(server: &ApiServer, range: &Value, reason: &str, note: &str) {
         "reason": reason,
         "message": note,
         "source": object! { "component": CONTROLLER },
-        "firstTimestamp": time::format_seconds(server.clock.now_seconds()),
-        "lastTimestamp": time::format_seconds(server.clock.now_seconds()),
+        "firstTimestamp": time::format_seconds(client.clock.now_seconds()),
+        "lastTimestamp": time::format_seconds(client.clock.now_seconds()),
         "count": 1,
         "type": "Warning",
         "reportingComponent": CONTROLLER,
     };
     let path = "/api/v1/namespaces/default/events";
-    match ask(server, Method::POST, path, "application/json", json::to_string(&event).into()).await {
+    match client.ask(Method::POST, path, "application/json", json::to_string(&event).into()).await {
         Ok((code, _)) if code.is_success() => {}
         Ok((_, body)) => tracing::debug!(why = %String::from_utf8_lossy(&body), "cannot store an event"),
         Err(status) => tracing::debug!(why = status.message, "cannot store an event"),

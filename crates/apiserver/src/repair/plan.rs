@@ -10,7 +10,7 @@ use rkube_kinds::service::pools::PortRange;
 use rkube_machinery::names::address::{self, Subnet};
 use rkube_machinery::{Value, time};
 
-use super::addresses::{FAMILY_LABEL, MANAGER, MANAGER_LABEL, Owner, of_service};
+use crate::allocation::addresses::{FAMILY_LABEL, MANAGER, MANAGER_LABEL, Owner, of_service};
 
 /// A taken address whose service is not there may belong to one that is being made: so long a request may take.
 const REQUEST_SECONDS: i64 = 60;
