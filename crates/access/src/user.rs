@@ -6,6 +6,8 @@ use rkube_machinery::Text;
 
 /// The group of everybody whose name is proved.
 pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group of those who did not prove who they are.
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group of those who may do everything.
 pub const MASTERS: &str = "system:masters";
 
@@ -21,8 +23,15 @@ pub struct User {
 pub type UserRef = Arc<User>;
 
 impl User {
+    pub const ANONYMOUS: &str = "system:anonymous";
+
     pub fn anonymous() -> User {
-        User { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
+        User { name: User::ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..User::default() }
+    }
+
+    /// The groups of the service accounts of a namespace.
+    pub fn account_groups(namespace: &str) -> Vec<Text> {
+        vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()]
     }
 
     /// The server itself.

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::join_all;
 use http::Request;
 use parking_lot::Mutex;
 use rkube_access::authenticate::service_account::Signer;
 use rkube_access::authenticate::{Authenticators, TokenFile};
-use rkube_access::authorize::Authorizers;
+use rkube_access::authorize::{Authorizers, Mode};
+use rkube_access::impersonate::Impersonation;
 use rkube_access::{User, UserRef};
 use rkube_admission::{Chain, Plugin, plugins};
 use rkube_catalog::Catalog;
@@ -21,10 +23,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::allocation::{Allocation, Ranges};
-use crate::bootstrap;
+use crate::bootstrap::{self, Bootstrap};
 use crate::content::Answer;
 use crate::default_range::DefaultRange;
 use crate::definitions::{self, DefinitionWriter};
+use crate::endpoints::{self, Member, Membership};
 use crate::features::Features;
 use crate::health::{Health, Probe};
 use crate::identity_lease;
@@ -36,7 +39,7 @@ use crate::registry::{Component, Engine, Registry};
 use crate::repair::{self, Repair};
 use crate::stages::{Pages, Road};
 
-/// How long the end waits for the server's lease to be removed.
+/// How long the end waits for the server's lease and endpoint to be removed.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a server is made from.
@@ -50,13 +53,20 @@ pub struct Config {
     pub features: Features,
     pub in_flight_max: InFlightMax,
     pub token_file: TokenFile,
+    /// Who decides what users may do, in this order.
+    pub authorization: Vec<Mode>,
+    /// Whether requests without credentials are `system:anonymous`; otherwise they are refused.
+    pub anonymous: bool,
+    /// PEM of the authority whose client certificates are taken.
+    pub client_authority: String,
     /// PEM of the key that signs the tokens of service accounts.
     pub service_account_key: String,
     /// From where services get their addresses: one range, or one of each family with that of the default family first.
     pub service_ranges: Vec<Subnet>,
     pub node_ports: std::ops::RangeInclusive<u16>,
-    /// Where the `kubernetes` service's endpoints are, and the port they listen on.
-    pub advertise: (IpAddr, u16),
+    /// Where others reach this server: its address among the endpoints of the service `kubernetes`, and its port. Without
+    /// an address there are no such endpoints.
+    pub advertise: (Option<IpAddr>, u16),
     /// This host, in the name of the server's identity.
     pub host_name: String,
     /// The other parts of the control plane, for those who ask how they are.
@@ -73,8 +83,8 @@ pub struct ApiServer {
     draining: watch::Sender<bool>,
     /// Lives as long as the server, so that the task that serves custom resources does.
     _definitions: Arc<DefinitionWriter>,
-    /// Keeps the server's lease.
-    identity: Mutex<Option<JoinHandle<()>>>,
+    /// Those who say that the server is there, and take that back at its end.
+    presence: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -96,23 +106,29 @@ impl ApiServer {
     /// `plugins`: more of them, asked after those that there are.
     pub(crate) async fn start_with(mut config: Config, plugins: Vec<Box<dyn Plugin>>) -> Result<Arc<ApiServer>, Error> {
         let draining = watch::Sender::new(false);
-        let (port, host) = (config.advertise.1, config.host_name.clone());
+        let client_authority = std::mem::take(&mut config.client_authority);
+        let ((address, port), host, alone) = (config.advertise, config.host_name.clone(), !config.store_is_shared);
         let registry = Arc::new(registry(&mut config, plugins, draining.subscribe()).await?);
         let road = Arc::new(road(config, &registry));
         let client = InternalClient::new(&road, registry.itself.clone());
         let allocation = &registry.allocation;
         let service = bootstrap::kubernetes_service(&allocation.first_address(), port);
         let mut range = DefaultRange::new(allocation.cidrs());
-        let made = bootstrap::run(&client, &service, &mut range).await;
+        let bootstrap = Bootstrap { client: client.clone(), service, client_authority };
+        let made = bootstrap.run(&registry, &mut range).await;
         made.map_err(|status| Error::Bootstrap(status.message))?;
         let definitions = Arc::new(DefinitionWriter { client: client.clone(), registry: registry.clone() });
         definitions::start(&definitions).await;
         let mut repair = Repair::default();
         repair.services(&registry).await;
         tokio::spawn(repair::run(Arc::downgrade(&registry), repair));
-        tokio::spawn(bootstrap::keep(client.clone(), service, range));
-        let identity = tokio::spawn(identity_lease::keep(client, Arc::downgrade(&registry), host));
-        Ok(Arc::new(ApiServer { road, draining, _definitions: definitions, identity: Mutex::new(Some(identity)) }))
+        tokio::spawn(bootstrap.keep(Arc::downgrade(&registry), range));
+        let mut presence = vec![tokio::spawn(identity_lease::keep(client.clone(), Arc::downgrade(&registry), host))];
+        if let Some(address) = address {
+            let membership = Membership::new(registry.store.clone(), Member { port, address });
+            presence.push(tokio::spawn(endpoints::keep(client, membership, draining.subscribe(), alone)));
+        }
+        Ok(Arc::new(ApiServer { road, draining, _definitions: definitions, presence: Mutex::new(presence) }))
     }
 
     /// Answers a request. `connection`: the user of the connection's certificate, or the component's in-process identity.
@@ -132,11 +148,9 @@ impl ApiServer {
     /// The last thing that the server does, once its clients are gone: takes leave of the others. The store may end then.
     pub async fn finish(&self) {
         self.drain();
-        let identity = self.identity.lock().take();
-        if let Some(identity) = identity {
-            // What is left behind when this takes too long runs out by itself.
-            let _ = tokio::time::timeout(FINISH_TIMEOUT, identity).await;
-        }
+        let presence = std::mem::take(&mut *self.presence.lock());
+        // What is left behind when this takes too long runs out by itself.
+        let _ = tokio::time::timeout(FINISH_TIMEOUT, join_all(presence)).await;
         self.road.catalog.cache().close();
     }
 }
@@ -156,11 +170,11 @@ async fn registry(
     };
     let catalog = Catalog::start(store.clone(), &config.kinds, clock.clone()).await;
     let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
-    let authenticators = Authenticators::new(token_file, signer.clone(), &catalog, clock);
-    let authorizers = Arc::new(Authorizers::default());
-    let all = plugins::all(&catalog.snapshot(), entropy, &authorizers).into_iter();
+    let authenticators = Authenticators::new((token_file, config.anonymous), signer.clone(), &catalog, clock);
+    let authorizers = Arc::new(Authorizers::new(&catalog.snapshot(), &config.authorization));
+    let all = plugins::all(&catalog.snapshot(), entropy, &authorizers);
     let is_on = |name: &str| !config.disabled_plugins.iter().any(|disabled| disabled == name);
-    let on = all.filter(|(name, _)| is_on(name)).map(|(_, plugin)| plugin);
+    let on = all.into_iter().filter(|(name, _)| is_on(name)).map(|(_, plugin)| plugin);
     let chain = on.chain(plugins).collect();
     Ok(Registry {
         allocation: Allocation::new(ranges, catalog.clone(), store.clone(), entropy.clone()),
@@ -190,6 +204,7 @@ fn road(config: Config, registry: &Arc<Registry>) -> Road {
         clock: config.clock,
         authenticators: authenticators.clone(),
         authorizers: authorizers.clone(),
+        impersonation: Impersonation::default(),
         limits: Limits::new(config.in_flight_max),
         metrics: metrics.clone(),
         registry: registry.clone(),

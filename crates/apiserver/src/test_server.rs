@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use rkube_access::authorize::Mode;
 use rkube_admission::Plugin;
 use rkube_machinery::Status;
 use rkube_machinery::host::{Clock, Entropy};
@@ -74,14 +75,17 @@ fn config() -> Config {
         kinds: rkube_kinds::all().to_vec(),
         features: crate::features::Features::default(),
         token_file: rkube_access::authenticate::TokenFile::default(),
+        anonymous: true,
+        client_authority: "authority".to_owned(),
         service_account_key: String::new(),
         service_ranges: vec![rkube_machinery::names::address::Subnet::parse_sloppy("10.96.0.0/12").unwrap()],
         node_ports: 30000..=32767,
-        advertise: ([127, 0, 0, 1].into(), 6443),
+        advertise: (None, 6443),
         host_name: "host".to_owned(),
         in_flight_max: crate::limits::InFlightMax::default(),
         components: Vec::new(),
         log: Arc::new(|| Ok(())),
         disabled_plugins: Vec::new(),
+        authorization: vec![Mode::Rbac],
     }
 }

@@ -9,6 +9,7 @@ use rkube_kinds::custom::Definition;
 use rkube_machinery::Text;
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
+use tokio::sync::watch;
 
 use crate::cache::{Cache, Error};
 use crate::resource::Resource;
@@ -21,6 +22,8 @@ pub struct Catalog {
     current: ArcSwap<Snapshot>,
     /// Held while kinds are added or removed.
     changing: tokio::sync::Mutex<()>,
+    /// The generation of the current snapshot, for those who wait for the next.
+    generation: watch::Sender<u64>,
 }
 
 /// What is served at one moment, found by group, version and resource.
@@ -47,12 +50,18 @@ impl Catalog {
             cache,
             current: ArcSwap::from_pointee(snapshot),
             changing: tokio::sync::Mutex::default(),
+            generation: watch::Sender::new(1),
         }))
     }
 
     /// What is served now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
+    }
+
+    /// Tells of every new snapshot.
+    pub fn generations(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
     }
 
     pub fn cache(&self) -> &Arc<Cache> {
@@ -97,7 +106,9 @@ impl Catalog {
         let before = self.snapshot();
         let kept = before.all.iter().filter(|served| !served.kind.is(group, resource)).cloned();
         let snapshot = Snapshot::new(before.generation + 1, kept.chain(served).collect());
+        let generation = snapshot.generation;
         self.current.store(Arc::new(snapshot));
+        self.generation.send_replace(generation);
     }
 }
 
@@ -119,7 +130,7 @@ impl Snapshot {
     /// These kinds without a store: nothing ever comes into their resources.
     pub fn unfed(kinds: &[Arc<Kind>]) -> Snapshot {
         let shared = crate::cache::Shared::new(storage_kinds(kinds));
-        let resource = |kind: &Kind| shared.find(&crate::cache::prefix_of(&kind.storage_prefix));
+        let resource = |kind: &Kind| shared.find(&crate::resource::prefix_of(&kind.storage_prefix));
         let served = |kind: &Arc<Kind>| Arc::new(Served::new(kind.clone(), resource(kind)));
         Snapshot::new(0, kinds.iter().map(served).collect())
     }

@@ -8,8 +8,9 @@ use rkube_machinery::schema::structural::sort;
 use rkube_machinery::{GroupResource, Status, Type, TypeRef, Value};
 
 use crate::derived::Derived;
+use crate::event::Entry;
 use crate::object::Object;
-use crate::resource::{Entry, Resource};
+use crate::resource::Resource;
 use crate::versions::Versions;
 
 pub struct Served {

@@ -2,99 +2,95 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod events;
+mod garbage_collector;
 mod namespaced;
 mod namespaces;
 mod root_ca;
+mod selection;
 mod service_accounts;
 mod service_cidrs;
 mod volume_protection;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rkube_machinery::host::Clock;
 use rkube_operator::kube::Client;
-use tokio::task::{AbortHandle, JoinSet};
+use rkube_operator::{Caches, Manager, Source};
+
+pub use rkube_operator::Health;
+pub use selection::Selection;
 
 /// What controllers need to know of the cluster.
 pub struct Config {
-    /// A client that acts as the named controller's service account.
+    /// A client that acts as this service account of `kube-system`.
     pub client: Box<dyn Fn(&'static str) -> Client + Send + Sync>,
+    /// Where the shared caches get objects from.
+    pub source: Arc<dyn Source>,
     /// The cluster's certificate authority, in PEM.
     pub root_ca: String,
     pub clock: Arc<dyn Clock>,
+    pub selection: Selection,
+    /// How long a namespace that is to go is left alone.
+    pub namespace_grace: Duration,
 }
 
-/// The running controllers. They end when this is dropped.
-#[derive(Default)]
-pub struct Controllers {
-    tasks: JoinSet<()>,
-    handles: Vec<(&'static str, AbortHandle)>,
+/// What a controller gets: a client of its own, and the caches of all.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub client: Client,
+    pub caches: Caches,
+    pub clock: Arc<dyn Clock>,
 }
 
-impl Controllers {
-    /// Ends all of them.
-    pub async fn shutdown(&mut self) {
-        self.tasks.shutdown().await;
+/// Starts the controllers that are selected.
+pub fn start(config: &Config) -> Manager {
+    let mut starter = Starter { manager: Manager::new(config.source.clone()), config, there: Vec::new() };
+    let (root_ca, grace): (Arc<str>, _) = (config.root_ca.as_str().into(), config.namespace_grace);
+    // The controller, and the service account that it acts as; both have upstream's names.
+    starter.add("garbage-collector-controller", "generic-garbage-collector", garbage_collector::run);
+    starter.add("namespace-controller", "namespace-controller", move |context| namespaces::run(context, grace));
+    starter.add("serviceaccount-controller", "service-account-controller", service_accounts::run);
+    starter.add("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", move |context| {
+        root_ca::run(context, root_ca.clone())
+    });
+    starter.add("service-cidr-controller", "service-cidrs-controller", service_cidrs::run);
+    starter.add("persistentvolumeclaim-protection-controller", "pvc-protection-controller", volume_protection::claims);
+    starter.add("persistentvolume-protection-controller", "pv-protection-controller", volume_protection::volumes);
+    starter.add(
+        "volumeattributesclass-protection-controller",
+        "volumeattributesclass-protection-controller",
+        volume_protection::classes,
+    );
+    let missing = config.selection.missing(&starter.there);
+    if !missing.is_empty() {
+        tracing::warn!(controllers = missing.join(","), "these controllers do not exist yet");
     }
+    starter.manager
+}
 
-    /// How they are, for as long as they run and after.
-    pub fn health(&self) -> Health {
-        Health(self.handles.clone())
-    }
+struct Starter<'a> {
+    manager: Manager,
+    config: &'a Config,
+    /// All controllers that there are, whether they run or not.
+    there: Vec<&'static str>,
+}
 
-    fn add<F>(&mut self, config: &Config, name: &'static str, run: impl FnOnce(Client) -> F)
+impl Starter<'_> {
+    fn add<F>(&mut self, name: &'static str, account: &'static str, run: impl Fn(Context) -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let handle = self.tasks.spawn(run((config.client)(name)));
-        self.handles.push((name, handle));
-    }
-}
-
-/// Whether controllers run: they never end by themselves, unless they panic.
-#[derive(Clone)]
-pub struct Health(Vec<(&'static str, AbortHandle)>);
-
-impl Health {
-    /// `Err` names those that ended.
-    pub fn check(&self) -> Result<(), String> {
-        let ended: Vec<&str> = self.0.iter().filter(|(_, task)| task.is_finished()).map(|(name, _)| *name).collect();
-        if ended.is_empty() { Ok(()) } else { Err(format!("no longer running: {}", ended.join(", "))) }
-    }
-}
-
-/// Starts all controllers.
-pub fn start(config: &Config) -> Controllers {
-    let (root_ca, clock) = (config.root_ca.clone(), config.clock.clone());
-    let mut all = Controllers::default();
-    all.add(config, "namespace-controller", namespaces::run);
-    all.add(config, "service-account-controller", service_accounts::run);
-    all.add(config, "root-ca-cert-publisher", |client| root_ca::run(client, root_ca));
-    all.add(config, "service-cidrs-controller", |client| service_cidrs::run(client, clock));
-    all.add(config, "pvc-protection-controller", volume_protection::claims);
-    all.add(config, "pv-protection-controller", volume_protection::volumes);
-    all.add(config, "vac-protection-controller", volume_protection::classes);
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_controller_that_panics_is_named() {
-        let mut all = Controllers::default();
-        let (end, ended) = tokio::sync::oneshot::channel::<()>();
-        let lasting = all.tasks.spawn(std::future::pending());
-        all.handles.push(("lasting", lasting));
-        let failing = all.tasks.spawn(async { ended.await.expect("the test ends it") });
-        all.handles.push(("failing", failing));
-        let health = all.health();
-        assert_eq!(health.check(), Ok(()));
-        drop(end);
-        assert!(all.tasks.join_next().await.is_some_and(|outcome| outcome.is_err()));
-        assert_eq!(health.check(), Err("no longer running: failing".to_owned()));
-        all.shutdown().await;
-        assert_eq!(health.check(), Err("no longer running: lasting, failing".to_owned()));
+        self.there.push(name);
+        if !self.config.selection.has(name) {
+            return;
+        }
+        let context = Context {
+            client: (self.config.client)(account),
+            caches: self.manager.caches().clone(),
+            clock: self.config.clock.clone(),
+        };
+        self.manager.add(name, move || run(context.clone()));
     }
 }

@@ -1,14 +1,14 @@
 //! The frame of controllers that give every namespace one object of a name: watches, queue and retry.
 
-use std::fmt::Debug;
 use std::future::Future;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Namespace;
-use rkube_operator::kube::api::Api;
 use rkube_operator::kube::{self, Client, Resource};
-use rkube_operator::{Informer, Outcome, Queue};
+use rkube_operator::{Outcome, Queue};
+use serde::de::DeserializeOwned;
+
+use crate::Context;
 
 const WORKERS: usize = 2;
 
@@ -16,30 +16,26 @@ const WORKERS: usize = 2;
 /// either changes.
 pub async fn run<K, F>(
     controller: &'static str,
-    client: Client,
+    context: Context,
     name: &'static str,
-    reconcile: impl Fn(Client, String, Option<Arc<K>>) -> F + Clone,
+    reconcile: impl Fn(Client, String, Option<Arc<K>>) -> F + Clone + Send + Sync + 'static,
 ) where
-    K: Resource + Clone + Debug + serde::de::DeserializeOwned + Send + Sync + 'static,
-    K::DynamicType: Default + Eq + Hash + Clone,
-    F: Future<Output = Result<Outcome, kube::Error>>,
+    K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+    F: Future<Output = Result<Outcome, kube::Error>> + Send,
 {
+    let Context { client, caches, .. } = context;
     let queue: Queue<String> = Queue::new();
     let adding = queue.clone();
-    let namespaces = Informer::on(Api::<Namespace>::all(client.clone()))
-        .on_change(move |namespace| adding.add(namespace.metadata.name.clone().unwrap_or_default()))
-        .start();
+    let namespaces = caches.objects::<Namespace>().on_change(move |change| adding.add(change.key.name.clone()));
     let adding = queue.clone();
-    let objects = Informer::on(Api::<K>::all(client.clone()))
-        .named(name)
-        .on_change(move |object| adding.add(object.meta().namespace.clone().unwrap_or_default()))
-        .start();
+    let objects = caches.named::<K>(name).on_change(move |change| adding.add(change.key.namespace.clone()));
     namespaces.synced().await;
     objects.synced().await;
-    let (namespaces, objects) = (&namespaces, &objects);
+    let caches = Arc::new((namespaces, objects));
     rkube_operator::run(controller, queue, WORKERS, move |namespace: String| {
-        let (client, reconcile) = (client.clone(), reconcile.clone());
+        let (client, reconcile, caches) = (client.clone(), reconcile.clone(), caches.clone());
         async move {
+            let (namespaces, objects) = &*caches;
             let alive = namespaces.get("", &namespace).filter(|found| found.metadata.deletion_timestamp.is_none());
             if alive.is_none() {
                 return Ok(Outcome::Unchanged);

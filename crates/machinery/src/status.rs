@@ -98,11 +98,6 @@ impl Status {
         Status::failure(403, "Forbidden", message).about(resource, name)
     }
 
-    /// A request in the name of another user.
-    pub fn impersonation_unsupported() -> Self {
-        Status::failure(403, "Forbidden", "forbidden: impersonation is not supported yet")
-    }
-
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
         Status::failure(404, "NotFound", format!("{resource} {} not found", quote(name))).about(resource, name)
     }

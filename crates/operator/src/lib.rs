@@ -1,16 +1,26 @@
-//! The toolkit for controllers: shared [`informer`]s, a work [`queue`], and the [`reconcile`] loop.
+//! The toolkit for controllers: a [`manager`] that supervises them, [`source`]s of objects, shared [`informer`]s, a work
+//! [`queue`], and the [`reconcile`] loop.
 //!
 //! A controller watches through informers, puts keys into its queue, and reconciles one key at a time: it reads its
 //! caches, plans with a pure function, and acts through the API. It works the same in the server's process and in one of
-//! its own: [`kube::Client`] is all that it gets.
+//! its own: a [`kube::Client`] and a [`Source`] are all that it gets.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod informer;
+pub mod manager;
+pub mod network;
+mod panic;
 pub mod queue;
 pub mod reconcile;
+pub mod source;
+#[cfg(test)]
+mod testing;
 
-pub use informer::{Informer, Key};
+pub use informer::{Caches, Change, Informer, Key};
 pub use kube;
+pub use manager::{Health, Manager};
+pub use network::NetworkSource;
 pub use queue::Queue;
 pub use reconcile::{Outcome, run};
+pub use source::{Discovered, Event, Item, Selection, Source};

@@ -2,10 +2,13 @@
 //!
 //! Nobody can make it spin: a key that failed waits, longer each time, and so does one that keeps being written. Two who
 //! want an object to be different would else overwrite each other as fast as they can.
+//!
+//! A key has at most one time at which it is added later, and the queue one task that waits for the earliest of them;
+//! there is none while nothing is to be added later.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -38,6 +41,14 @@ impl<K> Clone for Queue<K> {
 struct Shared<K> {
     state: Mutex<State<K>>,
     added: Notify,
+    /// The earliest deadline has moved forward, or there is no queue any more.
+    sooner: Arc<Notify>,
+}
+
+impl<K> Drop for Shared<K> {
+    fn drop(&mut self) {
+        self.sooner.notify_one();
+    }
 }
 
 struct State<K> {
@@ -46,11 +57,48 @@ struct State<K> {
     dirty: HashSet<K>,
     working: HashSet<K>,
     failures: HashMap<K, u32>,
-    /// When a key is to be added: the earliest time that was asked for.
-    later: HashMap<K, Instant>,
+    later: Deadlines<K>,
+    /// Whether the task runs that waits for the deadlines.
+    timing: bool,
     paces: HashMap<K, Pace>,
     /// How many paces there may be before the old ones are looked for again.
     paces_max: usize,
+}
+
+/// When keys are to be added: of each the earliest time that was asked for.
+struct Deadlines<K> {
+    by_key: HashMap<K, (Instant, u64)>,
+    /// The number tells keys of one time apart.
+    by_time: BTreeMap<(Instant, u64), K>,
+    next: u64,
+}
+
+impl<K: Clone + Eq + Hash> Deadlines<K> {
+    /// Whether this is now the earliest of all.
+    fn set(&mut self, key: K, at: Instant) -> bool {
+        match self.by_key.get(&key) {
+            Some(known) if known.0 <= at => return false,
+            Some(known) => self.by_time.remove(&{ *known }),
+            None => None,
+        };
+        let place = (at, self.next);
+        self.next += 1;
+        self.by_key.insert(key.clone(), place);
+        self.by_time.insert(place, key);
+        self.earliest() == Some(at)
+    }
+
+    fn earliest(&self) -> Option<Instant> {
+        self.by_time.first_key_value().map(|(place, _)| place.0)
+    }
+
+    /// Takes a key whose time has come.
+    fn take(&mut self, now: Instant) -> Option<K> {
+        let first = self.by_time.first_entry().filter(|first| first.key().0 <= now)?;
+        let key = first.remove();
+        self.by_key.remove(&key);
+        Some(key)
+    }
 }
 
 /// How often a key was written of late.
@@ -78,6 +126,40 @@ fn doubled(first: Duration, times: u32) -> Duration {
     first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1).min(20))).min(DELAY_MAX)
 }
 
+impl<K: Eq + Hash> State<K> {
+    /// Until when a key has to wait that was written too often of late.
+    fn held_until(&self, key: &K) -> Option<Instant> {
+        self.paces.get(key).map(Pace::until).filter(|until| *until > Instant::now())
+    }
+}
+
+/// Adds keys when their time has come; ends when there are none left, and with the queue.
+async fn add_in_time<K: Clone + Eq + Hash + Send + 'static>(shared: Weak<Shared<K>>, sooner: Arc<Notify>) {
+    loop {
+        let Some(queue) = shared.upgrade().map(|shared| Queue { shared }) else { return };
+        let now = Instant::now();
+        loop {
+            let due = queue.shared.state.lock().later.take(now);
+            match due {
+                Some(key) => queue.add(key),
+                None => break,
+            }
+        }
+        let earliest = {
+            let mut state = queue.shared.state.lock();
+            let earliest = state.later.earliest();
+            state.timing = earliest.is_some();
+            earliest
+        };
+        drop(queue);
+        let Some(earliest) = earliest else { return };
+        tokio::select! {
+            () = tokio::time::sleep_until(earliest) => {}
+            () = sooner.notified() => {}
+        }
+    }
+}
+
 impl<K: Clone + Eq + Hash + Send + 'static> Default for Queue<K> {
     fn default() -> Self {
         Queue::new()
@@ -91,19 +173,18 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             dirty: HashSet::new(),
             working: HashSet::new(),
             failures: HashMap::new(),
-            later: HashMap::new(),
+            later: Deadlines { by_key: HashMap::new(), by_time: BTreeMap::new(), next: 0 },
+            timing: false,
             paces: HashMap::new(),
             paces_max: PACES_MAX,
         };
-        Queue { shared: Arc::new(Shared { state: Mutex::new(state), added: Notify::new() }) }
+        Queue { shared: Arc::new(Shared { state: Mutex::new(state), added: Notify::new(), sooner: Arc::default() }) }
     }
 
     /// One that was written too often of late is added when it may be.
     pub fn add(&self, key: K) {
         let mut state = self.shared.state.lock();
-        if let Some(until) = state.paces.get(&key).map(Pace::until)
-            && until > Instant::now()
-        {
+        if let Some(until) = state.held_until(&key) {
             drop(state);
             return self.add_at(key, until);
         }
@@ -122,22 +203,15 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
 
     fn add_at(&self, key: K, at: Instant) {
         let mut state = self.shared.state.lock();
-        if state.later.get(&key).is_some_and(|earlier| *earlier <= at) {
+        if !state.later.set(key, at) {
             return;
         }
-        state.later.insert(key.clone(), at);
-        drop(state);
-        let queue = self.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep_until(at).await;
-            let mut state = queue.shared.state.lock();
-            if state.later.get(&key) != Some(&at) {
-                return;
-            }
-            state.later.remove(&key);
-            drop(state);
-            queue.add(key);
-        });
+        if state.timing {
+            self.shared.sooner.notify_one();
+        } else {
+            state.timing = true;
+            tokio::spawn(add_in_time(Arc::downgrade(&self.shared), self.shared.sooner.clone()));
+        }
     }
 
     /// Waits for a key to work on. Call [`Queue::done`], [`Queue::wrote`] or [`Queue::failed`] with it afterwards.
@@ -248,6 +322,31 @@ mod tests {
         assert_eq!(started.elapsed().as_secs(), 1);
         queue.done(&"a");
         assert!(tokio::time::timeout(Duration::from_secs(60), queue.next()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_task_waits_for_all_deadlines_and_none_without_any() {
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let queue = Queue::new();
+        let before = tasks();
+        for key in 0..100_u64 {
+            queue.add_after(key, Duration::from_secs(100 - key));
+            queue.add_after(key, Duration::from_secs(200));
+        }
+        assert_eq!(tasks(), before + 1);
+        for expected in (0..100).rev() {
+            let key = queue.next().await;
+            assert_eq!(key, expected);
+            queue.done(&key);
+        }
+        tokio::task::yield_now().await;
+        assert_eq!(tasks(), before);
+        queue.add_after(1, Duration::from_secs(3600));
+        tokio::task::yield_now().await;
+        assert_eq!(tasks(), before + 1);
+        drop(queue);
+        tokio::task::yield_now().await;
+        assert_eq!(tasks(), before, "it ends with the queue");
     }
 
     /// Two controllers want one object to be different: each undoes what the other writes as soon as it sees it.

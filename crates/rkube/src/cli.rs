@@ -1,10 +1,12 @@
 //! The command line: one struct per command, from which parsing and help come.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use rkube_controllers::Selection;
 
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 
@@ -94,6 +96,11 @@ pub struct Up {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443", value_parser = parse_listen)]
     pub listen: SocketAddr,
 
+    /// The address under which others reach this server, among the endpoints of the service `kubernetes` [default: the one
+    /// of --listen, or that of this host's default route where --listen is any address or loopback]
+    #[arg(long, value_name = "ADDR")]
+    pub advertise_address: Option<IpAddr>,
+
     /// Where objects are kept: `embedded` in the data directory, `memory` until the end of the process, or in an etcd
     #[arg(long, value_name = "embedded|memory|etcd=URL[,URL]", default_value = "embedded")]
     pub store: StoreChoice,
@@ -122,6 +129,11 @@ pub struct Up {
     #[arg(long, value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
 
+    /// Whether requests without credentials are let in, as `system:anonymous`
+    #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, action = clap::ArgAction::Set)]
+    pub anonymous_auth: bool,
+
     /// Where services get their addresses from: one range, or one of IPv4 and one of IPv6 for dual-stack services. The
     /// first one's family is the default
     #[arg(long, value_name = "CIDR[,CIDR]", default_value = "10.96.0.0/12")]
@@ -138,6 +150,11 @@ pub struct Up {
     /// How many requests that change something may be in flight; 0 for any number
     #[arg(long, value_name = "COUNT", default_value_t = 200)]
     pub max_mutating_requests_inflight: usize,
+
+    /// Which controllers run: `*` for all that are on by default, `NAME` for one more, `-NAME` for one less. Names are
+    /// those of kube-controller-manager
+    #[arg(long, value_name = "NAME,...", default_value = "*", allow_hyphen_values = true)]
+    pub controllers: Selection,
 }
 
 const UP_EXAMPLES: &str = "\

@@ -3,36 +3,49 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use anyhow::Context;
-use rkube_access::{User, UserRef};
+use rkube_access::{AUTHENTICATED, MASTERS, User, UserRef};
 use rkube_apiserver::{ApiServer, Body, Component, Config, serve};
-use rkube_controllers::{Controllers, Health};
+use rkube_controllers::{Health, Selection};
 use rkube_machinery::host::Clock;
-use rkube_operator::kube;
+use rkube_operator::{Manager, kube};
 use rustls::ServerConfig;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::in_process::InProcess;
+
 const CONTROLLERS_AGENT: &str = "kube-controller-manager";
+/// Who the shared caches of all controllers are, as upstream.
+const CACHES_USER: &str = "system:kube-controller-manager";
+
+/// Which controllers run, and how.
+pub struct ControllerOptions {
+    /// What every namespace's `kube-root-ca.crt` holds.
+    pub root_ca: String,
+    pub selection: Selection,
+    /// How long a namespace that is to go is left alone.
+    pub namespace_grace: Duration,
+}
 
 pub struct ControlPlane {
     address: SocketAddr,
     stop: watch::Sender<bool>,
     server: Arc<ApiServer>,
     serving: JoinHandle<()>,
-    controllers: Controllers,
+    controllers: Manager,
 }
 
 impl ControlPlane {
-    /// Returns once everything answers. `listener` is bound and non-blocking; `ca_pem` is what every namespace's
-    /// `kube-root-ca.crt` holds.
+    /// Returns once everything answers. `listener` is bound and non-blocking.
     pub async fn start(
         mut config: Config,
         listener: TcpListener,
         tls: ServerConfig,
         connections_max: usize,
-        ca_pem: String,
+        options: ControllerOptions,
     ) -> anyhow::Result<Self> {
         let address = listener.local_addr()?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -41,7 +54,7 @@ impl ControlPlane {
         config.components.push(controller_manager(Arc::clone(&health)));
         let server = ApiServer::start(config).await.context("cannot start the API server")?;
         let (stop, stopped) = watch::channel(false);
-        let controllers = start_controllers(&server, ca_pem, clock);
+        let controllers = start_controllers(&server, options, clock);
         // Set once: nobody else has it.
         let _ = health.set(controllers.health());
         let serving = tokio::spawn(serve::run(server.clone(), listener, tls, connections_max, stopped));
@@ -70,12 +83,17 @@ impl ControlPlane {
     }
 }
 
-fn start_controllers(server: &Arc<ApiServer>, root_ca: String, clock: Arc<dyn Clock>) -> Controllers {
+fn start_controllers(server: &Arc<ApiServer>, options: ControllerOptions, clock: Arc<dyn Clock>) -> Manager {
+    let ControllerOptions { root_ca, selection, namespace_grace } = options;
+    let source = Arc::new(InProcess::new(server.clone(), component_user(CACHES_USER, &[])));
     let server = server.clone();
     rkube_controllers::start(&rkube_controllers::Config {
         client: Box::new(move |name| in_process_client(&server, controller_user(name))),
+        source,
         root_ca,
         clock,
+        selection,
+        namespace_grace,
     })
 }
 
@@ -85,20 +103,16 @@ fn controller_manager(health: Arc<OnceLock<Health>>) -> Component {
     Component { name: "controller-manager", probe: Arc::new(probe) }
 }
 
-/// Controllers act as upstream's service accounts. Until roles say what these may do, they are masters.
+/// Controllers act as upstream's service accounts.
 fn controller_user(name: &str) -> UserRef {
-    Arc::new(User {
-        name: format!("system:serviceaccount:kube-system:{name}").into(),
-        groups: [
-            "system:serviceaccounts",
-            "system:serviceaccounts:kube-system",
-            "system:authenticated",
-            "system:masters",
-        ]
-        .map(Into::into)
-        .to_vec(),
-        ..User::default()
-    })
+    let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system"];
+    component_user(&format!("system:serviceaccount:kube-system:{name}"), &groups)
+}
+
+/// Until roles say what components may do, they are masters.
+fn component_user(name: &str, groups: &[&str]) -> UserRef {
+    let groups = groups.iter().copied().chain([AUTHENTICATED, MASTERS]).map(Into::into);
+    Arc::new(User { name: name.into(), groups: groups.collect(), ..User::default() })
 }
 
 /// A client whose transport is the server itself.

@@ -7,6 +7,7 @@
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+mod advertise;
 mod authority;
 mod backup;
 mod cli;
@@ -17,6 +18,7 @@ mod files;
 mod flags;
 mod fronts;
 mod host;
+mod in_process;
 mod kubeconfig;
 mod lifetime;
 mod limits;

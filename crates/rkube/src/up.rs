@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use rkube_access::authorize::Mode;
 use rkube_apiserver::{Component, Config, InFlightMax};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
@@ -18,7 +19,7 @@ use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepi
 
 use crate::cli::Up;
 use crate::control::Door;
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, ControllerOptions};
 use crate::flags::StoreChoice;
 use crate::host::{Started, SystemClock, SystemEntropy};
 use crate::lifetime::Cluster;
@@ -26,7 +27,7 @@ use crate::lock::Lock;
 use crate::logging::Written;
 use crate::pki::{self, ServerNames};
 use crate::signals::Signals;
-use crate::{authority, files, kubeconfig, lifetime, limits, logging, served, stores, tls, tokens};
+use crate::{advertise, authority, files, kubeconfig, lifetime, limits, logging, served, stores, tls, tokens};
 
 const LISTEN_HINT: &str = "choose another address with --listen, such as 127.0.0.1:0 for a free port";
 /// How often to ask whether a client that says nothing is still there; upstream's.
@@ -60,7 +61,9 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
     }
 
     let first_service_address = options.service_cluster_ip_range.first_address();
-    let names = ServerNames::of_this_host(first_service_address, options.listen.ip());
+    let services = &options.service_cluster_ip_range.ranges()[0];
+    let advertised = advertise::address(options.advertise_address, options.listen.ip(), services)?;
+    let names = ServerNames::of_this_host(first_service_address, options.listen.ip(), advertised);
     let pki = pki::load_or_create(&directory.join("pki"), &names, SystemClock.now_seconds(), &SystemEntropy)?;
     let tokens = options.token_auth_file.as_deref().map(tokens::read).transpose()?.unwrap_or_default();
 
@@ -76,10 +79,13 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
             mutating: options.max_mutating_requests_inflight,
         },
         token_file: tokens::known(tokens),
+        anonymous: options.anonymous_auth,
+        authorization: vec![Mode::Rbac],
+        client_authority: pki.ca.certificate.clone(),
         service_account_key: pki.service_account_key.clone(),
         service_ranges: options.service_cluster_ip_range.ranges().to_vec(),
         node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,
-        advertise: (address.ip(), address.port()),
+        advertise: (advertised, address.port()),
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         components: vec![Component {
             name: "scheduler",
@@ -89,8 +95,12 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         disabled_plugins: Vec::new(),
     };
     let tls = tls::server_config(&pki.server, Some(&pki.ca.certificate))?;
-    let control_plane =
-        ControlPlane::start(config, listener, tls, limits::connections(), pki.ca.certificate.clone()).await?;
+    let controllers = ControllerOptions {
+        root_ca: pki.ca.certificate.clone(),
+        selection: options.controllers.clone(),
+        namespace_grace: Duration::ZERO,
+    };
+    let control_plane = ControlPlane::start(config, listener, tls, limits::connections(), controllers).await?;
 
     let kubeconfig = directory.join("kubeconfig");
     kubeconfig::write(&kubeconfig, &url, &pki);

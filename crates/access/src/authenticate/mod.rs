@@ -51,9 +51,9 @@ pub struct Authenticators {
 }
 
 impl Authenticators {
-    /// `signer`: the key of service accounts, where there is one.
+    /// `signer`: the key of service accounts, where there is one. `anonymous`: whether one may be nobody.
     pub fn new(
-        file: TokenFile,
+        (file, anonymous): (TokenFile, bool),
         signer: Option<Arc<Signer>>,
         catalog: &Arc<Catalog>,
         clock: &Arc<dyn Clock>,
@@ -63,8 +63,11 @@ impl Authenticators {
             tokens.push(Box::new(ServiceAccounts { signer, catalog: catalog.clone(), clock: clock.clone() }));
         }
         let bearer = Arc::new(Bearer { members: tokens });
-        let members: Vec<Box<dyn Authenticator>> =
-            vec![Box::new(certificate::Certificate), Box::new(bearer.clone()), Box::new(anonymous::Anonymous)];
+        let mut members: Vec<Box<dyn Authenticator>> =
+            vec![Box::new(certificate::Certificate), Box::new(bearer.clone())];
+        if anonymous {
+            members.push(Box::new(anonymous::Anonymous));
+        }
         Authenticators { bearer, members }
     }
 

@@ -195,7 +195,7 @@ fn user_of(claims: &Value, now: i64, resources: &Snapshot) -> Result<UserRef, St
             extra.push((key.into(), vec![about.get(kind).str(field).into()]));
         }
     }
-    let groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()];
+    let groups = User::account_groups(namespace);
     let name = format!("system:serviceaccount:{namespace}:{}", account.str("name"));
     Ok(User { name: name.into(), uid: account.str("uid").into(), groups, extra }.authenticated())
 }

@@ -44,13 +44,17 @@ impl<'a> Admission<'a> {
 }
 
 impl Write<'_> {
-    /// The first phase: plugins may change the object.
+    /// The first phase: plugins may change the object. What comes of it must not give away what the user does not have.
     pub(super) async fn admit(&mut self, write: Admission<'_>, object: &mut Value) -> Result<(), Status> {
         let mut attributes = self.attributes(&write);
         let admitted = self.registry.admission.mutate(&mut attributes, object).await;
         let warnings = attributes.warnings;
         self.warnings.extend(warnings);
-        admitted
+        admitted?;
+        match write.operation {
+            Operation::Create | Operation::Update => self.check_escalation(object, write.old),
+            Operation::Delete | Operation::Connect => Ok(()),
+        }
     }
 
     /// The second phase: plugins may refuse the object as it will be stored.

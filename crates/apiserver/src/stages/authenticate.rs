@@ -1,14 +1,11 @@
 //! Who asks.
 
-use rkube_access::UserRef;
 use rkube_access::authenticate::{Authenticators, Credentials};
+use rkube_access::{UNAUTHENTICATED, UserRef};
 use rkube_machinery::Status;
 
 use super::incoming::Incoming;
 use crate::request::OnAuthenticated;
-
-/// The group of those who did not prove who they are.
-const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// The user; a refusal says no more than that. The connection learns that its client has proved who it is.
 pub fn run(authenticators: &Authenticators, incoming: &Incoming<'_>) -> Result<UserRef, Status> {

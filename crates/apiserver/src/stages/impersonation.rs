@@ -1,16 +1,48 @@
-//! Acting as somebody else. Nobody can yet, and nobody must act as themselves in the belief that they do.
+//! Acting as somebody else.
 
 use http::HeaderMap;
-use rkube_machinery::Status;
+use rkube_access::authorize::{Attributes, Authorizers};
+use rkube_access::impersonate::{Impersonated, Impersonation, wanted};
+use rkube_access::{User, UserRef};
+use rkube_machinery::{GroupResource, Status};
 
-/// Refuses requests that ask for it.
-pub fn run(headers: &HeaderMap) -> Result<(), Status> {
-    let asks = |name: &str| {
-        let what = name.strip_prefix("impersonate-");
-        what.is_some_and(|what| matches!(what, "user" | "group" | "uid") || what.starts_with("extra-"))
-    };
-    match headers.keys().any(|name| asks(name.as_str())) {
-        true => Err(Status::impersonation_unsupported()),
-        false => Ok(()),
+use super::incoming::Incoming;
+
+/// Whom a request wants to act as, or what is wrong with how it says so.
+pub type Wanted = Result<Option<User>, String>;
+
+/// Who the request is of from here on, and who sent it.
+pub struct ActingAs {
+    requester: UserRef,
+    impersonated: Option<Impersonated>,
+}
+
+impl ActingAs {
+    /// Who everything behind this stage knows.
+    pub fn user(&self) -> &UserRef {
+        self.impersonated.as_ref().map_or(&self.requester, |impersonated| &impersonated.user)
     }
+}
+
+/// Takes the headers that say it out of the request: nothing behind this is to know of them.
+pub fn take(headers: &mut HeaderMap) -> Wanted {
+    wanted::take(headers)
+}
+
+pub fn run(
+    impersonation: &Impersonation,
+    authorizers: &Authorizers,
+    incoming: &Incoming<'_>,
+    requester: UserRef,
+) -> Result<ActingAs, Status> {
+    let Some(wanted) = incoming.wanted.as_ref().map_err(Status::bad_request)? else {
+        return Ok(ActingAs { requester, impersonated: None });
+    };
+    let allows = |user: &User, attributes: &Attributes<'_>| authorizers.allow(user, attributes);
+    let found = impersonation.decide(wanted, &requester, &incoming.info.attributes(), &allows);
+    let found = found.map_err(|denied| {
+        Status::forbidden(&GroupResource::new(denied.group, denied.resource), &denied.name, denied.why)
+    })?;
+    tracing::debug!(requester = %requester.name, user = %found.user.name, by = found.constraint, "impersonated");
+    Ok(ActingAs { requester, impersonated: Some(found) })
 }

@@ -5,6 +5,7 @@ use http::request::Parts;
 use rkube_access::UserRef;
 use rkube_catalog::Snapshot;
 
+use super::impersonation::Wanted;
 use crate::request::{Query, RequestInfo};
 
 /// What a request asks, by whom, and of what. Nothing on the road changes it.
@@ -16,6 +17,8 @@ pub struct Incoming<'a> {
     pub query: &'a Query,
     /// The user of the connection.
     pub connection: Option<&'a UserRef>,
+    /// Whom the request wants to act as.
+    pub wanted: &'a Wanted,
     /// Whether the answer is laid out for people: they asked for it, or look with a browser or on the command line.
     pub pretty: bool,
 }
@@ -25,13 +28,13 @@ impl<'a> Incoming<'a> {
         parts: &'a Parts,
         catalog: &'a Snapshot,
         (info, query): (&'a RequestInfo, &'a Query),
-        connection: Option<&'a UserRef>,
+        (connection, wanted): (Option<&'a UserRef>, &'a Wanted),
     ) -> Incoming<'a> {
         let pretty = query.pretty.unwrap_or_else(|| {
             let agent = text_of(parts, &header::USER_AGENT);
             ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
         });
-        Incoming { parts, catalog, info, query, connection, pretty }
+        Incoming { parts, catalog, info, query, connection, wanted, pretty }
     }
 
     /// A header as text; empty where there is none that can be read.

@@ -40,6 +40,7 @@ use http::{HeaderValue, Method, Request, header};
 use rkube_access::UserRef;
 use rkube_access::authenticate::Authenticators;
 use rkube_access::authorize::Authorizers;
+use rkube_access::impersonate::Impersonation;
 use rkube_catalog::Catalog;
 use rkube_machinery::Status;
 use rkube_machinery::host::Clock;
@@ -60,6 +61,7 @@ pub struct Road {
     pub clock: Arc<dyn Clock>,
     pub authenticators: Arc<Authenticators>,
     pub authorizers: Arc<Authorizers>,
+    pub impersonation: Impersonation,
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
     /// Where requests on objects go.
@@ -76,10 +78,11 @@ impl Road {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (started, arrived) = (self.clock.now_micros(), Instant::now());
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let wanted = impersonation::take(&mut parts.headers);
         let (info, query) = request_info::read(&parts);
         let catalog = self.catalog.snapshot();
-        let incoming = Incoming::new(&parts, &catalog, (&info, &query), connection);
+        let incoming = Incoming::new(&parts, &catalog, (&info, &query), (connection, &wanted));
         let mutating = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let in_flight = self.metrics.in_flight(mutating);
         let mut body = pin!(body);
@@ -120,12 +123,13 @@ impl Road {
         request_info::check(incoming)?;
         let deadline = deadline::of(incoming.info, incoming.query, arrived)?;
         let in_time = pin!(async {
-            let user = authenticate::run(&self.authenticators, incoming)?;
+            let requester = authenticate::run(&self.authenticators, incoming)?;
             // Here is the place of audit: who asks is known, and nothing is refused to them yet.
-            impersonation::run(&incoming.parts.headers)?;
-            *slot = fairness::run(&self.limits, incoming.info, &user)?;
-            authorize::run(&self.authorizers, &user, incoming.info)?;
-            Ok(route::run((&self.registry, &self.pages), &self.limits, incoming, &user, body).await?)
+            let acting = impersonation::run(&self.impersonation, &self.authorizers, incoming, requester)?;
+            let user = acting.user();
+            *slot = fairness::run(&self.limits, incoming.info, user)?;
+            authorize::run(&self.authorizers, user, incoming.info)?;
+            Ok(route::run((&self.registry, &self.pages), &self.limits, incoming, user, body).await?)
         });
         deadline::run(deadline, in_time).await
     }

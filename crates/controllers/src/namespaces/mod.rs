@@ -1,6 +1,7 @@
 //! Empties namespaces that are being deleted, then lets them go. Watches namespaces; deletes everything in them; writes
 //! their `finalize` subresource.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -8,27 +9,28 @@ use rkube_operator::kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::kube::discovery::{Discovery, Scope, verbs};
 use rkube_operator::kube::{self, Client};
-use rkube_operator::{Informer, Outcome, Queue};
+use rkube_operator::{Outcome, Queue};
+
+use crate::Context;
 
 const FINALIZER: &str = "kubernetes";
 const WORKERS: usize = 2;
 /// How long until a namespace that still holds something is looked at again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-pub async fn run(client: Client) {
+pub async fn run(context: Context, grace: Duration) {
+    let Context { client, caches, .. } = context;
     let queue: Queue<String> = Queue::new();
     let adding = queue.clone();
-    let namespaces = Informer::on(Api::<Namespace>::all(client.clone()))
-        .on_change(move |namespace| {
-            if namespace.metadata.deletion_timestamp.is_some() {
-                adding.add(namespace.metadata.name.clone().unwrap_or_default());
-            }
-        })
-        .start();
+    let namespaces = caches.objects::<Namespace>().on_change(move |change| {
+        if change.new.is_some_and(|namespace| must_go(namespace)) {
+            adding.add_after(change.key.name.clone(), grace);
+        }
+    });
     namespaces.synced().await;
-    let (namespaces, waiting) = (&namespaces, &queue);
+    let namespaces = Arc::new(namespaces);
     rkube_operator::run("namespace-controller", queue.clone(), WORKERS, move |name: String| {
-        let client = client.clone();
+        let (client, namespaces, waiting) = (client.clone(), namespaces.clone(), queue.clone());
         async move {
             let Some(namespace) = namespaces.get("", &name).filter(|found| must_go(found)) else {
                 return Ok(Outcome::Unchanged);

@@ -6,21 +6,19 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use rkube_operator::Outcome;
-use rkube_operator::kube::Client;
 use rkube_operator::kube::api::{Api, ObjectMeta, PostParams};
 
-use crate::namespaced;
+use crate::{Context, namespaced};
 
 const NAME: &str = "kube-root-ca.crt";
 const KEY: &str = "ca.crt";
 const DESCRIPTION_KEY: &str = "kubernetes.io/description";
 const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
-pub async fn run(client: Client, root_ca: String) {
-    let root_ca: Arc<str> = root_ca.into();
+pub async fn run(context: Context, root_ca: Arc<str>) {
     namespaced::run(
-        "root-ca-cert-publisher",
-        client,
+        "root-ca-certificate-publisher-controller",
+        context,
         NAME,
         move |client, namespace, current: Option<Arc<ConfigMap>>| {
             let root_ca = root_ca.clone();

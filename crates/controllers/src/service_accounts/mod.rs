@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use rkube_operator::Outcome;
-use rkube_operator::kube::Client;
 use rkube_operator::kube::api::{Api, ObjectMeta, PostParams};
 
-use crate::namespaced;
+use crate::{Context, namespaced};
 
 const NAME: &str = "default";
 
-pub async fn run(client: Client) {
+pub async fn run(context: Context) {
     namespaced::run(
-        "service-account-controller",
-        client,
+        "serviceaccount-controller",
+        context,
         NAME,
         |client, namespace, current: Option<Arc<ServiceAccount>>| async move {
             if current.is_some() {

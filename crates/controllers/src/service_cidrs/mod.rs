@@ -1,5 +1,5 @@
-//! Lets ranges of service addresses be used, and keeps them until no address needs them. Watches ServiceCIDRs, looks at
-//! IPAddresses where a range is to go; writes the finalizer and the `Ready` condition of ServiceCIDRs.
+//! Lets ranges of service addresses be used, and keeps them until no address needs them. Watches ServiceCIDRs, and whether
+//! IPAddresses go; writes the finalizer and the `Ready` condition of ServiceCIDRs.
 
 mod plan;
 
@@ -12,10 +12,13 @@ use parking_lot::Mutex;
 use rkube_machinery::host::Clock;
 use rkube_machinery::time;
 use rkube_operator::kube::api::{Api, ListParams, Patch, PatchParams};
+use rkube_operator::kube::core::ApiResource;
 use rkube_operator::kube::{self, Client};
-use rkube_operator::{Informer, Outcome, Queue};
+use rkube_operator::{Outcome, Queue, Selection};
 use serde_json::json;
 use tokio::time::Instant;
+
+use crate::Context;
 
 const NAME: &str = "service-cidr-controller";
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
@@ -23,8 +26,6 @@ const WORKERS: usize = 1;
 const OURS: &str = "ipaddress.kubernetes.io/managed-by=ipallocator.k8s.io";
 /// Servers may hand out addresses of a range for so long after it is to go.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long until a range that cannot go is looked at again.
-const AGAIN: Duration = Duration::from_secs(1);
 const TERMINATING: &str =
     "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
 
@@ -34,19 +35,38 @@ struct Condition {
     message: &'static str,
 }
 
-pub async fn run(client: Client, clock: Arc<dyn Clock>) {
+/// What is to be known of an IPAddress: that it is there.
+struct Address;
+
+/// When ranges that are to go were first seen to be.
+type Going = Arc<Mutex<HashMap<String, Instant>>>;
+
+pub async fn run(context: Context) {
+    let Context { client, caches, clock } = context;
     let queue: Queue<String> = Queue::new();
-    let adding = queue.clone();
-    let ranges = Informer::on(Api::<ServiceCIDR>::all(client.clone()))
-        .on_change(move |range| adding.add(range.metadata.name.clone().unwrap_or_default()))
-        .start();
+    let going = Going::default();
+    let (adding, waiting) = (queue.clone(), going.clone());
+    let ranges = caches.objects::<ServiceCIDR>().on_change(move |change| {
+        adding.add(change.key.name.clone());
+        // Another range may have what one that is to go is still needed for.
+        add_going(&adding, &waiting);
+    });
+    let (adding, waiting) = (queue.clone(), going.clone());
+    let metadata = Selection { metadata_only: true, ..Selection::default() };
+    let resource = ApiResource::erase::<IPAddress>(&());
+    let addresses = caches.view(&resource, metadata, |_| Some(Address)).on_change(move |change| {
+        if change.new.is_none() {
+            add_going(&adding, &waiting);
+        }
+    });
     ranges.synced().await;
-    // When ranges that are to go were first seen to be.
-    let going: Mutex<HashMap<String, Instant>> = Mutex::default();
-    let (ranges, waiting, going) = (&ranges, &queue, &going);
+    addresses.synced().await;
+    let watched = Arc::new((ranges, addresses));
     rkube_operator::run(NAME, queue.clone(), WORKERS, move |name: String| {
-        let (client, clock) = (client.clone(), clock.clone());
+        let (client, clock, watched, waiting, going) =
+            (client.clone(), clock.clone(), watched.clone(), queue.clone(), going.clone());
         async move {
+            let ranges = &watched.0;
             let Some(range) = ranges.get("", &name) else {
                 going.lock().remove(&name);
                 return Ok(Outcome::Unchanged);
@@ -55,8 +75,7 @@ pub async fn run(client: Client, clock: Arc<dyn Clock>) {
                 return settle(hold(&client, &*clock, &range).await);
             }
             let since = *going.lock().entry(name.clone()).or_insert_with(Instant::now);
-            if !plan::may_go(&range, &ranges.all(), &addresses(&client).await?) {
-                waiting.add_after(name, AGAIN);
+            if !plan::may_go(&range, &ranges.all(), &addresses_of_services(&client).await?) {
                 let why = Condition { status: "False", reason: "Terminating", message: TERMINATING };
                 return settle(set_condition(&client, &*clock, &range, &why).await);
             }
@@ -71,8 +90,13 @@ pub async fn run(client: Client, clock: Arc<dyn Clock>) {
     .await;
 }
 
+/// Looks again at the ranges that are to go.
+fn add_going(queue: &Queue<String>, going: &Going) {
+    going.lock().keys().for_each(|name| queue.add(name.clone()));
+}
+
 /// The addresses that services have.
-async fn addresses(client: &Client) -> Result<Vec<String>, kube::Error> {
+async fn addresses_of_services(client: &Client) -> Result<Vec<String>, kube::Error> {
     let list = Api::<IPAddress>::all(client.clone()).list_metadata(&ListParams::default().labels(OURS)).await?;
     Ok(list.items.into_iter().filter_map(|address| address.metadata.name).collect())
 }

@@ -1,51 +1,81 @@
-//! Lets claims, volumes and classes of volume attributes go once nobody uses them. Watches all three, looks at those that
-//! may use one where it is to go; takes their protecting finalizers away. (Admission puts them on.)
+//! Lets claims, volumes and classes of volume attributes go once nobody uses them. Watches all three, and pods with claims;
+//! where one is to go, asks the API who uses it; takes their protecting finalizers away. (Admission puts them on.)
 
 mod plan;
 
-use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use rkube_operator::kube::api::{Api, ListParams, Patch, PatchParams};
+use rkube_operator::kube::core::ApiResource;
 use rkube_operator::kube::{self, Client, Resource};
-use rkube_operator::{Informer, Key, Outcome, Queue};
+use rkube_operator::{Informer, Item, Key, Outcome, Queue, Selection};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use crate::Context;
+
 const WORKERS: usize = 1;
-/// How long until something that is in use is looked at again.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// Claims stay while pods on nodes mount them.
-pub async fn claims(client: Client) {
-    let api = |client: &Client, namespace: &str| Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace);
-    let informer = Api::<PersistentVolumeClaim>::all(client.clone());
-    let pods = client.clone();
+pub async fn claims(context: Context) {
+    let queue: Queue<Key> = Queue::new();
+    let adding = queue.clone();
+    let resource = ApiResource::erase::<Pod>(&());
+    let users = context.caches.view(&resource, Selection::default(), claims_of_pod).on_change(move |change| {
+        for name in change.old.iter().flat_map(|pod| &pod.0) {
+            adding.add(Key { namespace: change.key.namespace.clone(), name: name.clone() });
+        }
+    });
+    users.synced().await;
+    let pods = context.client.clone();
     let in_use = move |claim: Arc<PersistentVolumeClaim>| {
         let namespace = claim.metadata.namespace.clone().unwrap_or_default();
         let pods: Api<Pod> = Api::namespaced(pods.clone(), &namespace);
         async move { Ok(plan::uses_claim(&pods.list(&ListParams::default()).await?.items, &claim)) }
     };
-    guard("pvc-protection-controller", "kubernetes.io/pvc-protection", client, informer, api, in_use).await;
+    let guard = Guard {
+        name: "persistentvolumeclaim-protection-controller",
+        finalizer: "kubernetes.io/pvc-protection",
+        api: |client, namespace| Api::<PersistentVolumeClaim>::namespaced(client, namespace),
+        queue,
+    };
+    guard.run(context.client, context.caches.objects(), in_use).await;
 }
 
 /// Volumes stay while they are bound.
-pub async fn volumes(client: Client) {
-    let api = |client: &Client, _: &str| Api::<PersistentVolume>::all(client.clone());
-    let informer = api(&client, "");
+pub async fn volumes(context: Context) {
+    let guard = Guard {
+        name: "persistentvolume-protection-controller",
+        finalizer: "kubernetes.io/pv-protection",
+        api: |client, _| Api::<PersistentVolume>::all(client),
+        queue: Queue::new(),
+    };
     let in_use = |volume: Arc<PersistentVolume>| async move { Ok(plan::is_bound(&volume)) };
-    guard("pv-protection-controller", "kubernetes.io/pv-protection", client, informer, api, in_use).await;
+    guard.run(context.client, context.caches.objects(), in_use).await;
 }
 
 /// Classes of attributes stay while claims or volumes name them.
-pub async fn classes(client: Client) {
-    let api = |client: &Client, _: &str| Api::<VolumeAttributesClass>::all(client.clone());
-    let informer = api(&client, "");
-    let users = client.clone();
+pub async fn classes(context: Context) {
+    let queue: Queue<Key> = Queue::new();
+    let add = |queue: &Queue<Key>, names: Vec<&str>| {
+        names.into_iter().for_each(|name| queue.add(Key { namespace: String::new(), name: name.to_owned() }));
+    };
+    let adding = queue.clone();
+    let volumes = context.caches.objects::<PersistentVolume>();
+    let volumes = volumes.on_change(move |change| {
+        add(&adding, change.old.map(|volume| plan::classes_of_volume(volume)).unwrap_or_default());
+    });
+    let adding = queue.clone();
+    let claims = context.caches.objects::<PersistentVolumeClaim>();
+    let claims = claims.on_change(move |change| {
+        add(&adding, change.old.map(|claim| plan::classes_of_claim(claim)).unwrap_or_default());
+    });
+    volumes.synced().await;
+    claims.synced().await;
+    let users = context.client.clone();
     let in_use = move |class: Arc<VolumeAttributesClass>| {
         let client = users.clone();
         async move {
@@ -55,49 +85,74 @@ pub async fn classes(client: Client) {
             Ok(plan::names_class(&volumes, &claims, class.metadata.name.as_deref().unwrap_or_default()))
         }
     };
-    guard("vac-protection-controller", "kubernetes.io/vac-protection", client, informer, api, in_use).await;
+    let guard = Guard {
+        name: "volumeattributesclass-protection-controller",
+        finalizer: "kubernetes.io/vac-protection",
+        api: |client, _| Api::<VolumeAttributesClass>::all(client),
+        queue,
+    };
+    guard.run(context.client, context.caches.objects(), in_use).await;
 }
 
-/// Takes the finalizer from every object that is to go and is not in use.
-async fn guard<K, InUse, Answer>(
+/// The claims that a pod may use.
+struct ClaimsOfPod(Vec<String>);
+
+/// Most pods have no claims, and need not be read.
+fn claims_of_pod(item: &Item) -> Option<ClaimsOfPod> {
+    let text = std::str::from_utf8(&item.json).ok()?;
+    if !text.contains("\"persistentVolumeClaim\"") && !text.contains("\"ephemeral\"") {
+        return None;
+    }
+    let claims = plan::claims_of_pod(&item.parse().ok()?);
+    (!claims.is_empty()).then_some(ClaimsOfPod(claims))
+}
+
+/// What takes the finalizer from every object that is to go and is not in use.
+struct Guard<K> {
     name: &'static str,
     finalizer: &'static str,
-    client: Client,
-    watched: Api<K>,
-    api: impl Fn(&Client, &str) -> Api<K> + Copy,
-    in_use: InUse,
-) where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    InUse: Fn(Arc<K>) -> Answer,
-    Answer: Future<Output = Result<bool, kube::Error>>,
+    api: fn(Client, &str) -> Api<K>,
+    /// Objects to look at, whenever they or those who use them change.
+    queue: Queue<Key>,
+}
+
+impl<K> Guard<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
 {
-    let queue: Queue<Key> = Queue::new();
-    let adding = queue.clone();
-    let objects = Informer::on(watched)
-        .on_change(move |object: &Arc<K>| {
-            if plan::is_held(object.meta(), finalizer) {
-                adding.add(Key::of(&**object));
+    async fn run<InUse, Answer>(self, client: Client, objects: Informer<K>, in_use: InUse)
+    where
+        InUse: Fn(Arc<K>) -> Answer + Clone + Send + Sync + 'static,
+        Answer: Future<Output = Result<bool, kube::Error>> + Send,
+    {
+        let Guard { name, finalizer, api, queue } = self;
+        let adding = queue.clone();
+        let objects = objects.on_change(move |change| {
+            if change.new.is_some_and(|object| plan::is_held(object.meta(), finalizer)) {
+                adding.add(change.key.clone());
+            }
+        });
+        objects.synced().await;
+        let objects = Arc::new(objects);
+        rkube_operator::run(name, queue, WORKERS, move |key: Key| {
+            let (client, objects, in_use) = (client.clone(), objects.clone(), in_use.clone());
+            async move {
+                let found = objects.get(&key.namespace, &key.name);
+                let Some(object) = found.filter(|object| plan::is_held(object.meta(), finalizer)) else {
+                    return Ok(Outcome::Unchanged);
+                };
+                if in_use(object).await? {
+                    return Ok(Outcome::Unchanged);
+                }
+                let patch = json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [finalizer] } });
+                let api = api(client, &key.namespace);
+                match api.patch(&key.name, &PatchParams::default(), &Patch::Strategic(&patch)).await {
+                    Ok(_) => Ok(Outcome::Wrote),
+                    Err(kube::Error::Api(status)) if status.code == 404 => Ok(Outcome::Wrote),
+                    Err(error) => Err(error),
+                }
             }
         })
-        .start();
-    objects.synced().await;
-    let (objects, waiting, client, in_use) = (&objects, &queue, &client, &in_use);
-    rkube_operator::run(name, queue.clone(), WORKERS, move |key: Key| async move {
-        let found = objects.get(&key.namespace, &key.name);
-        let Some(object) = found.filter(|object| plan::is_held(object.meta(), finalizer)) else {
-            return Ok(Outcome::Unchanged);
-        };
-        if in_use(object).await? {
-            waiting.add_after(key, AGAIN);
-            return Ok(Outcome::Unchanged);
-        }
-        let patch = json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [finalizer] } });
-        let api = api(client, &key.namespace);
-        match api.patch(&key.name, &PatchParams::default(), &Patch::Strategic(&patch)).await {
-            Ok(_) => Ok(Outcome::Wrote),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Outcome::Wrote),
-            Err(error) => Err(error),
-        }
-    })
-    .await;
+        .await;
+    }
 }

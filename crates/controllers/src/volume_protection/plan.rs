@@ -38,21 +38,37 @@ pub fn is_bound(volume: &PersistentVolume) -> bool {
     volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound")
 }
 
+/// The claims that a pod may use: those that it names, and those that are made for it.
+pub fn claims_of_pod(pod: &Pod) -> Vec<String> {
+    let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
+    let volumes = pod.spec.iter().filter_map(|spec| spec.volumes.as_ref()).flatten();
+    let claims = volumes.filter_map(|volume| match &volume.persistent_volume_claim {
+        Some(source) => Some(source.claim_name.clone()),
+        None => volume.ephemeral.as_ref().map(|_| format!("{pod_name}-{}", volume.name)),
+    });
+    claims.collect()
+}
+
+/// The class that a volume has.
+pub fn classes_of_volume(volume: &PersistentVolume) -> Vec<&str> {
+    volume.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref()).into_iter().collect()
+}
+
+/// The classes that a claim has, or is to get.
+pub fn classes_of_claim(claim: &PersistentVolumeClaim) -> Vec<&str> {
+    let wanted = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref());
+    let status = claim.status.as_ref();
+    let current = status.and_then(|status| status.current_volume_attributes_class_name.as_deref());
+    let target = status
+        .and_then(|status| status.modify_volume_status.as_ref())
+        .and_then(|modify| modify.target_volume_attributes_class_name.as_deref());
+    [wanted, current, target].into_iter().flatten().collect()
+}
+
 /// Whether a volume or a claim has this class, or is to get it.
 pub fn names_class(volumes: &[PersistentVolume], claims: &[PersistentVolumeClaim], class: &str) -> bool {
-    let of_volume = |volume: &PersistentVolume| {
-        volume.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref()) == Some(class)
-    };
-    let of_claim = |claim: &PersistentVolumeClaim| {
-        let wanted = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref());
-        let status = claim.status.as_ref();
-        let current = status.and_then(|status| status.current_volume_attributes_class_name.as_deref());
-        let target = status
-            .and_then(|status| status.modify_volume_status.as_ref())
-            .and_then(|modify| modify.target_volume_attributes_class_name.as_deref());
-        [wanted, current, target].contains(&Some(class))
-    };
-    volumes.iter().any(of_volume) || claims.iter().any(of_claim)
+    volumes.iter().any(|volume| classes_of_volume(volume).contains(&class))
+        || claims.iter().any(|claim| classes_of_claim(claim).contains(&class))
 }
 
 #[cfg(test)]
@@ -85,6 +101,16 @@ mod tests {
         ] {
             assert_eq!(uses_claim(&pods(spec(node)), claim), used, "{node:?} {claim:?}");
         }
+    }
+
+    #[test]
+    fn a_pod_may_use_what_it_names_and_what_is_made_for_it() {
+        let volumes = json!([
+            { "name": "d", "persistentVolumeClaim": { "claimName": "data" } },
+            { "name": "tmp", "ephemeral": {} }, { "name": "e", "emptyDir": {} },
+        ]);
+        let pods = pods(json!({ "containers": [], "volumes": volumes }));
+        assert_eq!(claims_of_pod(&pods[0]), ["data", "web-tmp"]);
     }
 
     #[test]

@@ -12,8 +12,8 @@ pub struct ServerNames {
 
 impl ServerNames {
     /// What a pod would use, what people on this host would use, and what is asked for: the first address of the
-    /// service range and the address to listen on.
-    pub fn of_this_host(first_service_address: IpAddr, listen: IpAddr) -> Self {
+    /// service range, the address to listen on and the one that others are told.
+    pub fn of_this_host(first_service_address: IpAddr, listen: IpAddr, advertised: Option<IpAddr>) -> Self {
         let mut names = ServerNames::default();
         for name in IN_CLUSTER {
             names.add_dns(name);
@@ -24,6 +24,7 @@ impl ServerNames {
         names.add_address(std::net::Ipv6Addr::LOCALHOST.into());
         names.add_address(first_service_address);
         names.add_address(listen);
+        advertised.into_iter().for_each(|address| names.add_address(address));
         match if_addrs::get_if_addrs() {
             Ok(interfaces) => interfaces.iter().for_each(|interface| names.add_address(interface.ip())),
             Err(error) => tracing::warn!(%error, "cannot list this host's addresses; the certificate lacks them"),
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn this_host_has_what_a_pod_would_use() {
-        let names = ServerNames::of_this_host([10, 96, 0, 1].into(), [192, 0, 2, 7].into());
+        let names = ServerNames::of_this_host([10, 96, 0, 1].into(), [192, 0, 2, 7].into(), None);
         let dns: Vec<_> = names.dns().collect();
         for name in IN_CLUSTER.iter().chain(&["localhost"]) {
             assert!(dns.contains(name), "{name} in {dns:?}");

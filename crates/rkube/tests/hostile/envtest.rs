@@ -215,11 +215,10 @@ fn a_killed_parent_leaves_nothing_behind() {
 
 #[test]
 fn many_environments_run_at_once() {
-    let files = Files::new();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let store = Store::start();
+                let (files, store) = (Files::new(), Store::start());
                 let mut server = Server::start(&files, &store.url);
                 assert_eq!(server.create("own"), 201, "each has a store of its own");
                 server.end();

@@ -1,5 +1,7 @@
 //! Who asks, and in whose name: nobody acts with rights that they did not mean to use, or no longer have.
 
+use rkube_testkit::Rkube;
+
 use crate::client::Client;
 use crate::{is_well, start};
 
@@ -7,21 +9,69 @@ const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 
 #[test]
-fn requests_in_the_name_of_others_are_refused() {
-    let rkube = start();
+fn nobody_acts_as_another_without_the_right() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tokens");
+    std::fs::write(&file, "secret,mallory,1,dev\n").unwrap();
+    let flag = format!("--token-auth-file={}", file.display());
+    let rkube = Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &["--store=memory", &flag]);
     let client = Client::of(&rkube);
     let made = client.request("POST", SECRETS, &[], br#"{"metadata":{"name":"x"}}"#).unwrap();
     assert_eq!(made.status, 201);
-    let path = format!("{SECRETS}/x");
-    for name in ["Impersonate-User", "impersonate-group", "Impersonate-Uid", "Impersonate-Extra-scopes"] {
-        for (method, path) in [("DELETE", path.as_str()), ("GET", path.as_str()), ("GET", "/version")] {
-            let answer = client.request(method, path, &[(name, "nobody")], b"").unwrap();
-            let body = answer.json();
-            assert_eq!((answer.status, &body["reason"]), (403, &"Forbidden".into()), "{name}: {body}");
-            assert_eq!(body["message"], "forbidden: impersonation is not supported yet");
-        }
+    let (path, nobody) = (format!("{SECRETS}/x"), client.without_certificate());
+    let known = ("Authorization", "Bearer secret");
+    let cannot = |user: &str, verb: &str| {
+        format!(
+            r#"secrets "x" is forbidden: User "{user}" cannot {verb} resource "secrets" in API group "" in the namespace "default""#
+        )
+    };
+    let on = |mode: &str| format!("impersonate-on:{mode}:delete");
+    // Who wants it, as whom, and what they are told.
+    let table: [(&[(&str, &str)], String); 6] = [
+        (&[("Impersonate-User", "kubernetes-admin")], cannot("system:anonymous", &on("user-info"))),
+        (&[known, ("Impersonate-User", "kubernetes-admin")], cannot("mallory", &on("user-info"))),
+        (
+            &[known, ("Impersonate-User", "a"), ("Impersonate-Group", "system:masters")],
+            cannot("mallory", &on("user-info")),
+        ),
+        (&[known, ("Impersonate-User", "system:node:a")], cannot("mallory", &on("arbitrary-node"))),
+        (
+            &[known, ("impersonate-user", "system:serviceaccount:kube-system:b")],
+            cannot("mallory", &on("serviceaccount")),
+        ),
+        (&[known, ("Impersonate-User", "mallory")], cannot("mallory", &on("user-info"))),
+    ];
+    for (headers, message) in table {
+        let answer = nobody.request("DELETE", &path, headers, b"").unwrap();
+        assert_eq!((answer.status, &answer.json()["message"]), (403, &message.into()), "{headers:?}");
     }
+    for name in ["Impersonate-Group", "impersonate-uid", "Impersonate-Extra-scopes"] {
+        let answer = client.request("DELETE", &path, &[(name, "a")], b"").unwrap();
+        let message = answer.json()["message"].to_string();
+        assert_eq!(answer.status, 400, "{message}");
+        assert!(message.contains("without impersonating a user name"), "{message}");
+    }
+    // Who may has the rights of the other, and no more.
+    let answer = client.request("DELETE", &path, &[("Impersonate-User", "bob")], b"").unwrap();
+    assert_eq!((answer.status, &answer.json()["message"]), (403, &cannot("bob", "delete").into()));
+    assert_eq!(client.get(&path).status, 200);
     assert_eq!(client.request("GET", &path, &[("Impersonation", "x")], b"").unwrap().status, 200);
+    is_well(&rkube);
+}
+
+#[test]
+fn who_shows_nothing_is_nobody_in_particular() {
+    let mut rkube = start();
+    let ask = |rkube: &Rkube, path: &str| Client::of(rkube).without_certificate().get(path);
+    let message = r#"namespaces is forbidden: User "system:anonymous" cannot list resource "namespaces" in API group "" at the cluster scope"#;
+    let answer = ask(&rkube, "/api/v1/namespaces");
+    assert_eq!((answer.status, &answer.json()["message"]), (403, &message.into()));
+    assert_eq!(ask(&rkube, "/healthz").status, 200);
+    rkube.restart_with(&["--store=memory", "--anonymous-auth=false"]);
+    for path in ["/api/v1/namespaces", "/healthz"] {
+        let answer = ask(&rkube, path);
+        assert_eq!((answer.status, &answer.json()["message"]), (401, &"Unauthorized".into()), "{path}");
+    }
     is_well(&rkube);
 }
 

@@ -1,14 +1,9 @@
 //! `--authorization-mode`: who decides what a user may do.
 
 use anyhow::bail;
+use rkube_access::authorize::Mode;
 
 use crate::fronts::flags::Given;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Rbac,
-    AlwaysAllow,
-}
 
 pub fn modes(given: &Given) -> anyhow::Result<Vec<Mode>> {
     let mut modes = Vec::new();

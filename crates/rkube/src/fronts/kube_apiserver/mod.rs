@@ -13,29 +13,37 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rkube_access::authorize::Mode;
 use rkube_apiserver::{Component, Config, InFlightMax};
+use rkube_controllers::Selection;
 use rkube_machinery::host::Clock;
 use rustls::ServerConfig;
 
 use super::flags::{self, Given};
 use super::{END_TIMEOUT, Front, parent};
 use crate::cli::{KUBERNETES_VERSION, LogFormat};
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, ControllerOptions};
 use crate::flags::{PortRange, RuntimeConfig, ServiceRanges};
 use crate::host::{SystemClock, SystemEntropy};
 use crate::lifetime::{self, Cluster};
 use crate::logging::{self, Written};
 use crate::pki::{self, Pair, ServerNames};
 use crate::signals::Signals;
-use crate::{limits, served, tls, tokens, up};
+use crate::{advertise, limits, served, tls, tokens, up};
 
 const ABOUT: &str = "\
 The API server of a test environment, as rkube stands in for it. RKUBE_CONTROLLERS says which controllers run beside it, in
 the syntax of kube-controller-manager's --controllers; by default those that tests expect the least of: garbage collection
 and the emptying of namespaces.";
 const BIND_HINT: &str = "choose another one with --bind-address and --secure-port";
+/// Says which controllers run, where it is set.
+const CONTROLLERS_VARIABLE: &str = "RKUBE_CONTROLLERS";
+const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller";
+/// How long a namespace that is to go is left alone; upstream's.
+const NAMESPACE_GRACE: Duration = Duration::from_secs(5);
 /// From this level of `-v` on, as much is logged as with `RUST_LOG=debug`.
 const VERBOSE_FROM: i64 = 4;
 
@@ -67,14 +75,16 @@ fn start_log(given: &Given) -> anyhow::Result<Arc<Written>> {
 
 async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> {
     // What flags say comes first: a wrong one is said before anything is waited for.
-    let _modes = authorization::modes(given)?;
+    let authorization = authorization::modes(given)?;
     let (features, disabled_plugins) = (gates::features(given)?, plugins::disabled(given)?);
     let kinds = served::kinds(rkube_kinds::all(), &joined::<RuntimeConfig>(given, "runtime-config")?.0)?;
     let listen = SocketAddr::new(given.parsed("bind-address")?, given.parsed("secure-port")?);
     let (listener, address) = up::bind(listen, BIND_HINT)?;
     let ranges: ServiceRanges = given.parsed("service-cluster-ip-range")?;
-    let pair = serving_pair(given, &ServerNames::of_this_host(ranges.first_address(), listen.ip()))?;
-    let tls = tls_config(given, &pair)?;
+    let advertised = advertised(given, listen.ip(), &ranges)?;
+    let pair = serving_pair(given, &ServerNames::of_this_host(ranges.first_address(), listen.ip(), advertised))?;
+    let client_authority = given.text("client-ca-file").map(read).transpose()?;
+    let tls = tls_config(given, &pair, client_authority.as_deref())?;
     let tokens = given.text("token-auth-file").map(|file| tokens::read(Path::new(file))).transpose()?;
     let store = store::open(given).await?;
     let node_ports: PortRange = given.parsed("service-node-port-range")?;
@@ -90,10 +100,14 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
             mutating: given.parsed("max-mutating-requests-inflight")?,
         },
         token_file: tokens::known(tokens.unwrap_or_default()),
+        // As there: who may do everything has to say who they are.
+        anonymous: given.switch("anonymous-auth") && !authorization.contains(&Mode::AlwaysAllow),
+        authorization,
+        client_authority: client_authority.unwrap_or_default(),
         service_account_key: signing_key(given)?,
         service_ranges: ranges.ranges().to_vec(),
         node_ports: node_ports.first..=node_ports.last,
-        advertise: (advertised(given, address.ip())?, address.port()),
+        advertise: (advertised, address.port()),
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         components: vec![Component {
             name: "scheduler",
@@ -102,16 +116,23 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         log: Arc::new(move || log.check(&SystemClock)),
         disabled_plugins,
     };
-    let control_plane =
-        ControlPlane::start(config, listener, tls, limits::connections(), pair.certificate.clone()).await?;
+    let controllers = ControllerOptions {
+        root_ca: pair.certificate.clone(),
+        selection: selection()?,
+        namespace_grace: NAMESPACE_GRACE,
+    };
+    let control_plane = ControlPlane::start(config, listener, tls, limits::connections(), controllers).await?;
     Ok(Cluster { control_plane, store: store.store, held: () })
 }
 
-fn advertised(given: &Given, bound: IpAddr) -> anyhow::Result<IpAddr> {
-    match given.text("advertise-address") {
-        Some(_) => Ok(given.parsed("advertise-address")?),
-        None => Ok(bound),
-    }
+fn advertised(given: &Given, listen: IpAddr, ranges: &ServiceRanges) -> anyhow::Result<Option<IpAddr>> {
+    let asked = given.text("advertise-address").map(|_| given.parsed("advertise-address")).transpose()?;
+    Ok(advertise::address(asked, listen, &ranges.ranges()[0])?)
+}
+
+fn selection() -> anyhow::Result<Selection> {
+    let given = std::env::var(CONTROLLERS_VARIABLE).unwrap_or_else(|_| CONTROLLERS.to_owned());
+    Selection::parse(&given).map_err(|problem| anyhow::anyhow!("{CONTROLLERS_VARIABLE}: {problem}"))
 }
 
 fn joined<T: std::str::FromStr<Err = String>>(given: &Given, name: &'static str) -> anyhow::Result<T> {
@@ -130,14 +151,13 @@ fn serving_pair(given: &Given, names: &ServerNames) -> anyhow::Result<Pair> {
     }
 }
 
-fn tls_config(given: &Given, pair: &Pair) -> anyhow::Result<ServerConfig> {
+fn tls_config(given: &Given, pair: &Pair, authorities: Option<&str>) -> anyhow::Result<ServerConfig> {
     let versions: &[_] = match given.text("tls-min-version") {
         Some("VersionTLS13") => &[&rustls::version::TLS13],
         Some("VersionTLS10" | "VersionTLS11" | "VersionTLS12") | None => rustls::DEFAULT_VERSIONS,
         Some(other) => bail!("unknown tls version {other:?}"),
     };
-    let authorities = given.text("client-ca-file").map(read).transpose()?;
-    let config = tls::server_config_with(pair, authorities.as_deref(), versions);
+    let config = tls::server_config_with(pair, authorities, versions);
     config.context("cannot use the files of --cert-dir, --tls-cert-file or --client-ca-file")
 }
 

@@ -105,7 +105,7 @@ pub static FLAGS: &[Flag] = &[
     tunes("enable-priority-and-fairness", Switch),
     tunes("profiling", Switch),
     // Authentication
-    refused("anonymous-auth", Switch, "true"),
+    works("anonymous-auth", Switch, "true", "Whether requests without credentials are system:anonymous"),
     works("api-audiences", List, "", "For whom tokens must be; by default the issuer"),
     refused("authentication-config", Text, ""),
     refused("authentication-token-webhook-cache-ttl", Duration, "2m0s"),

@@ -1,0 +1,163 @@
+//! The place that holds a process' caches and controllers: every controller is a supervised task. One that panics, or
+//! ends, is seen: it is logged, the health check names it, and it is started again after a delay that grows.
+
+use std::fmt::Write as _;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::informer::Caches;
+use crate::panic::panic_text;
+use crate::source::Source;
+
+/// How long until a controller that ended is started again; doubled with each further time.
+const RESTART_FIRST: Duration = Duration::from_millis(500);
+const RESTART_MAX: Duration = Duration::from_secs(60);
+/// A controller that ran for so long counts as well again.
+const WELL_AFTER: Duration = Duration::from_secs(60);
+
+/// The controllers of a process. They end when this is dropped.
+pub struct Manager {
+    caches: Caches,
+    tasks: JoinSet<()>,
+    health: Health,
+}
+
+impl Manager {
+    pub fn new(source: Arc<dyn Source>) -> Manager {
+        Manager { caches: Caches::new(source), tasks: JoinSet::new(), health: Health::default() }
+    }
+
+    pub fn caches(&self) -> &Caches {
+        &self.caches
+    }
+
+    /// Runs a controller for as long as the manager lasts. `start` is called again whenever what it returned has ended:
+    /// nothing of the former life is left but the shared caches.
+    pub fn add<F>(&mut self, name: &'static str, start: impl Fn() -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let place = self.health.add(name);
+        self.tasks.spawn(supervise(name, self.health.clone(), place, start));
+    }
+
+    /// How the controllers are, for as long as they run and after.
+    pub fn health(&self) -> Health {
+        self.health.clone()
+    }
+
+    /// Ends all of them.
+    pub async fn shutdown(&mut self) {
+        self.tasks.shutdown().await;
+        self.health.end();
+    }
+}
+
+/// Whether controllers run.
+#[derive(Clone, Default)]
+pub struct Health(Arc<Mutex<Vec<(&'static str, State)>>>);
+
+enum State {
+    Running,
+    /// It ended, and will be started again; why.
+    Down(String),
+    /// The manager has ended.
+    Ended,
+}
+
+impl Health {
+    /// `Err` names those that do not run, and says why.
+    pub fn check(&self) -> Result<(), String> {
+        let mut text = String::new();
+        for (name, state) in self.0.lock().iter() {
+            let separator = if text.is_empty() { "" } else { ", " };
+            // Writing to a string does not fail.
+            let _ = match state {
+                State::Running => Ok(()),
+                State::Down(why) => write!(text, "{separator}{name} ({why})"),
+                State::Ended => write!(text, "{separator}{name}"),
+            };
+        }
+        if text.is_empty() { Ok(()) } else { Err(format!("not running: {text}")) }
+    }
+
+    fn add(&self, name: &'static str) -> usize {
+        let mut states = self.0.lock();
+        states.push((name, State::Running));
+        states.len() - 1
+    }
+
+    fn set(&self, place: usize, state: State) {
+        self.0.lock()[place].1 = state;
+    }
+
+    fn end(&self) {
+        self.0.lock().iter_mut().for_each(|(_, state)| *state = State::Ended);
+    }
+}
+
+async fn supervise<F>(name: &'static str, health: Health, place: usize, start: impl Fn() -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut delay = RESTART_FIRST;
+    loop {
+        let started = Instant::now();
+        health.set(place, State::Running);
+        // A set of one: the task ends with the supervisor.
+        let mut task = JoinSet::new();
+        task.spawn(start());
+        let why = match task.join_next().await {
+            Some(Err(error)) => match error.try_into_panic() {
+                Ok(panic) => format!("panicked: {}", panic_text(&*panic)),
+                Err(_) => return,
+            },
+            Some(Ok(())) | None => "ended by itself".to_owned(),
+        };
+        if started.elapsed() >= WELL_AFTER {
+            delay = RESTART_FIRST;
+        }
+        tracing::error!(controller = name, why, again_in = ?delay, "a controller does not run");
+        health.set(place, State::Down(why));
+        tokio::time::sleep(delay).await;
+        delay = (delay * 2).min(RESTART_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::testing::Script;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_that_panics_is_named_and_started_again() {
+        let mut manager = Manager::new(Arc::new(Script::default()));
+        let lives = Arc::new(AtomicU32::new(0));
+        manager.add("lasting", std::future::pending);
+        let counted = lives.clone();
+        manager.add("failing", move || {
+            let life = counted.fetch_add(1, Ordering::Relaxed);
+            async move {
+                assert!(life >= 2, "this is life {life}");
+                std::future::pending().await
+            }
+        });
+        let health = manager.health();
+        assert_eq!(health.check(), Ok(()));
+        tokio::time::sleep(RESTART_FIRST / 2).await;
+        assert_eq!(health.check(), Err("not running: failing (panicked: this is life 0)".to_owned()));
+        tokio::time::sleep(RESTART_FIRST).await;
+        assert_eq!(health.check(), Err("not running: failing (panicked: this is life 1)".to_owned()));
+        tokio::time::sleep(RESTART_FIRST * 2).await;
+        assert_eq!((health.check(), lives.load(Ordering::Relaxed)), (Ok(()), 3));
+        manager.shutdown().await;
+        assert_eq!(health.check(), Err("not running: lasting, failing".to_owned()));
+    }
+}

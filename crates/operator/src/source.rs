@@ -1,0 +1,73 @@
+//! Where informers get objects from. One trait, two ways: a watch over the network ([`crate::network`]), or, in the
+//! server's own process, the objects that the server has anyway. A reconciler cannot tell which.
+//!
+//! What holds for every source: a stream begins with [`Event::Listed`] and does not end by itself but when the resource
+//! is served no more. Whatever is interrupted or missed is made good by another `Listed`; no change is lost.
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use kube::core::ApiResource;
+use rkube_machinery::Text;
+use serde::de::DeserializeOwned;
+
+/// An object as a source has it: its JSON, and what everybody asks for.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Empty for cluster-scoped kinds.
+    pub namespace: Text,
+    pub name: Text,
+    pub uid: Text,
+    /// At which the object was written, or went.
+    pub revision: u64,
+    /// The whole object; its `resourceVersion` may be missing.
+    pub json: Bytes,
+}
+
+impl Item {
+    pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        serde_json::from_slice(&self.json)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// All objects that there are: the others are gone.
+    Listed(Vec<Item>),
+    /// The object is there, and is like this.
+    Applied(Item),
+    /// The object is gone; this is what it was.
+    Deleted(Item),
+}
+
+/// Which objects of a resource to follow, and of what form.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Selection {
+    /// Only those of this name.
+    pub name: Option<&'static str>,
+    /// Nothing but metadata is looked at: the rest may be missing, or be of another version than was asked for.
+    pub metadata_only: bool,
+}
+
+/// A resource in one version, as discovery shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discovered {
+    pub resource: ApiResource,
+    pub namespaced: bool,
+    pub verbs: Vec<Text>,
+    /// Whether this is the version that discovery prefers, of those that have the resource.
+    pub preferred: bool,
+}
+
+impl Discovered {
+    pub fn supports(&self, verbs: &[&str]) -> bool {
+        verbs.iter().all(|verb| self.verbs.iter().any(|has| has == verb))
+    }
+}
+
+pub trait Source: Send + Sync + 'static {
+    /// Follows a resource.
+    fn follow(&self, resource: &ApiResource, selection: &Selection) -> BoxStream<'static, Event>;
+
+    /// All that is served, now and whenever that changes.
+    fn discover(&self) -> BoxStream<'static, Vec<Discovered>>;
+}

@@ -1,0 +1,181 @@
+//! The source of the controllers in this process: the catalog's own objects, under a component's user.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use rkube_access::UserRef;
+use rkube_apiserver::{ApiServer, Followed};
+use rkube_catalog::{CachedEvent, Entry, EventType, Limit, Served, Snapshot, Subscription};
+use rkube_machinery::{json, names};
+use rkube_operator::kube::core::ApiResource;
+use rkube_operator::{Discovered, Event, Item, Selection, Source};
+
+/// At most so much is taken from the ring of events at once.
+const BATCH: Limit = Limit { events: 256, bytes: 4 << 20 };
+/// How long until a watch is begun again that was refused.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Definitions that come together are told of together.
+const DISCOVERY_DELAY: Duration = Duration::from_millis(10);
+
+pub struct InProcess {
+    server: Arc<ApiServer>,
+    user: UserRef,
+}
+
+impl InProcess {
+    pub fn new(server: Arc<ApiServer>, user: UserRef) -> InProcess {
+        InProcess { server, user }
+    }
+}
+
+impl Source for InProcess {
+    fn follow(&self, resource: &ApiResource, selection: &Selection) -> BoxStream<'static, Event> {
+        let follower = Follower {
+            server: self.server.clone(),
+            user: self.user.clone(),
+            resource: resource.clone(),
+            selection: selection.clone(),
+            state: State::Start,
+            pending: VecDeque::new(),
+        };
+        stream::unfold(follower, |mut follower| async move { Some((follower.next().await?, follower)) }).boxed()
+    }
+
+    fn discover(&self) -> BoxStream<'static, Vec<Discovered>> {
+        let server = self.server.clone();
+        let generations = server.catalog().generations();
+        let found = stream::unfold((server, generations, true), |(server, mut generations, first)| async move {
+            if !first {
+                generations.changed().await.ok()?;
+                tokio::time::sleep(DISCOVERY_DELAY).await;
+                generations.mark_unchanged();
+            }
+            let found = discovered(&server.catalog().snapshot());
+            Some((found, (server, generations, false)))
+        });
+        found.boxed()
+    }
+}
+
+struct Follower {
+    server: Arc<ApiServer>,
+    user: UserRef,
+    resource: ApiResource,
+    selection: Selection,
+    state: State,
+    /// What was taken and is not told yet.
+    pending: VecDeque<Event>,
+}
+
+enum State {
+    /// Everything is to be listed.
+    Start,
+    Following {
+        served: Arc<Served>,
+        changes: Subscription,
+    },
+}
+
+impl Follower {
+    /// None: the resource is served no more.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                return Some(event);
+            }
+            match &mut self.state {
+                State::Start => {
+                    if let Some(listed) = self.start().await? {
+                        return Some(listed);
+                    }
+                    tokio::time::sleep(AGAIN).await;
+                }
+                State::Following { served, changes } => match changes.next(BATCH).await {
+                    Ok(Some(taken)) => {
+                        let wanted = taken.events.iter().filter(|event| is_wanted(&self.selection, &event.object.name));
+                        self.pending.extend(wanted.map(|event| told(served, &self.selection, event)));
+                    }
+                    // It ended, or this fell behind: what is there now is told as a whole.
+                    Ok(None) | Err(_) => self.state = State::Start,
+                },
+            }
+        }
+    }
+
+    /// Begins to follow; tells what is there. `Some(None)`: not now.
+    async fn start(&mut self) -> Option<Option<Event>> {
+        let name = (self.resource.group.as_str(), self.resource.version.as_str(), self.resource.plural.as_str());
+        let Followed { served, items, changes } =
+            match self.server.follow(&self.user, name, self.selection.metadata_only).await {
+                Ok(followed) => followed,
+                Err(status) if status.code == 404 => return None,
+                Err(status) => {
+                    tracing::warn!(resource = name.2, why = status.message, "objects cannot be followed; trying again");
+                    return Some(None);
+                }
+            };
+        let wanted = items.values().filter(|entry| is_wanted(&self.selection, &entry.object.name));
+        let listed = wanted.map(|entry| item(&served, &self.selection, entry)).collect();
+        self.state = State::Following { served, changes };
+        Some(Some(Event::Listed(listed)))
+    }
+}
+
+fn is_wanted(selection: &Selection, name: &str) -> bool {
+    selection.name.is_none_or(|wanted| wanted == name)
+}
+
+fn told(served: &Served, selection: &Selection, event: &CachedEvent) -> Event {
+    let entry = Entry { object: event.object.clone(), revision: event.revision };
+    let item = item(served, selection, &entry);
+    match event.event_type {
+        EventType::Added | EventType::Modified => Event::Applied(item),
+        EventType::Deleted => Event::Deleted(item),
+    }
+}
+
+/// The object's own bytes; only a built-in kind that is served in another version than it is stored in is written anew.
+fn item(served: &Served, selection: &Selection, entry: &Entry) -> Item {
+    let object = &entry.object;
+    let json = match &served.kind.conversion {
+        Some(_) if !selection.metadata_only => json::to_string(&served.value(entry)).into(),
+        _ => object.stored(),
+    };
+    Item {
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+        uid: object.uid.clone(),
+        revision: entry.revision,
+        json,
+    }
+}
+
+/// All resources of all versions, as discovery shows them.
+fn discovered(catalog: &Snapshot) -> Vec<Discovered> {
+    let mut preferred: HashMap<(&str, &str), &str> = HashMap::new();
+    for kind in catalog.all().iter().map(|served| &served.kind) {
+        let best = preferred.entry((&kind.group, &kind.resource)).or_insert(&kind.version);
+        if names::compare_versions(&kind.version, best).is_lt() {
+            *best = &kind.version;
+        }
+    }
+    let found = catalog.all().iter().map(|served| {
+        let kind = &served.kind;
+        Discovered {
+            resource: ApiResource {
+                group: kind.group.to_string(),
+                version: kind.version.to_string(),
+                api_version: served.api_version.clone(),
+                kind: kind.kind.to_string(),
+                plural: kind.resource.to_string(),
+            },
+            namespaced: kind.is_namespaced(),
+            verbs: kind.verbs.iter().map(|verb| (*verb).into()).collect(),
+            preferred: preferred.get(&(kind.group.as_str(), kind.resource.as_str())) == Some(&kind.version.as_str()),
+        }
+    });
+    found.collect()
+}
