@@ -13,7 +13,7 @@ use rkube_access::authenticate::{Authenticators, TokenFile};
 use rkube_access::authorize::{Authorizers, Mode};
 use rkube_access::impersonate::Impersonation;
 use rkube_access::{User, UserRef};
-use rkube_admission::{Chain, Plugin, plugins};
+use rkube_admission::{Chain, Plugin, plugins, webhooks};
 use rkube_catalog::Catalog;
 use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
@@ -171,8 +171,10 @@ async fn registry(
     let catalog = Catalog::start(store.clone(), &config.kinds, clock.clone()).await;
     let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
     let authenticators = Authenticators::new((token_file, config.anonymous), signer.clone(), &catalog, clock);
-    let authorizers = Arc::new(Authorizers::new(&catalog.snapshot(), &config.authorization));
-    let all = plugins::all(&catalog.snapshot(), entropy, &authorizers);
+    let authorizers = Arc::new(Authorizers::of_modes(&catalog.snapshot(), &config.authorization));
+    let metrics = Arc::new(Metrics::default());
+    let mut all = plugins::all(&catalog.snapshot(), entropy, &authorizers);
+    all.extend(webhooks::plugins(&catalog, &authorizers, entropy, &metrics.admission));
     let is_on = |name: &str| !config.disabled_plugins.iter().any(|disabled| disabled == name);
     let on = all.into_iter().filter(|(name, _)| is_on(name)).map(|(_, plugin)| plugin);
     let chain = on.chain(plugins).collect();
@@ -188,7 +190,7 @@ async fn registry(
         authenticators: Arc::new(authenticators),
         authorizers,
         signer,
-        metrics: Arc::new(Metrics::default()),
+        metrics,
         watch_list: config.features.watch_list,
         draining,
         itself: Arc::new(User::apiserver()),

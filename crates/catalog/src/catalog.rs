@@ -148,6 +148,11 @@ impl Snapshot {
         found.find(|served| served.kind.group == group && served.kind.version == version)
     }
 
+    /// All that is served under this name of a resource, in any group and version.
+    pub fn named(&self, resource: &str) -> &[Arc<Served>] {
+        self.by_name.get(resource).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// The stored objects of a resource, where it is served and has any.
     pub fn resource(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Resource>> {
         self.find(group, version, resource).and_then(|served| served.cache.clone())

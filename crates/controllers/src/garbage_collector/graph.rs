@@ -63,6 +63,7 @@ impl Graph {
         self.nodes.get(uid)
     }
 
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
