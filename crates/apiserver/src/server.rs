@@ -171,7 +171,7 @@ async fn registry(
     let catalog = Catalog::start(store.clone(), &config.kinds, clock.clone()).await;
     let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
     let authenticators = Authenticators::new((token_file, config.anonymous), signer.clone(), &catalog, clock);
-    let authorizers = Arc::new(Authorizers::new(&catalog.snapshot(), &config.authorization));
+    let authorizers = Arc::new(Authorizers::of_modes(&catalog.snapshot(), &config.authorization));
     let metrics = Arc::new(Metrics::default());
     let mut all = plugins::all(&catalog.snapshot(), entropy, &authorizers);
     all.extend(webhooks::plugins(&catalog, &authorizers, entropy, &metrics.admission));

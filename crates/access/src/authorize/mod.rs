@@ -93,7 +93,12 @@ pub struct Authorizers {
 }
 
 impl Authorizers {
-    pub fn new(catalog: &Snapshot, modes: &[Mode]) -> Authorizers {
+    /// As clusters have it: roles decide.
+    pub fn new(catalog: &Snapshot) -> Authorizers {
+        Authorizers::of_modes(catalog, &[Mode::Rbac])
+    }
+
+    pub fn of_modes(catalog: &Snapshot, modes: &[Mode]) -> Authorizers {
         let rbac = Arc::new(Rbac::new(catalog));
         let mut members: Vec<Arc<dyn Authorizer>> = vec![Arc::new(masters::Masters)];
         members.extend(modes.iter().map(|mode| -> Arc<dyn Authorizer> {

@@ -130,7 +130,7 @@ async fn configurations_are_exempt_and_who_wants_nothing_is_not_asked() {
     let configurations = catalog.resource(GROUP, "v1", "validatingwebhookconfigurations").unwrap();
     let user = User::default();
     let metrics = Arc::default();
-    let authorizers = Arc::new(Authorizers::new(&catalog.snapshot(), &[rkube_access::authorize::Mode::Rbac]));
+    let authorizers = Arc::new(Authorizers::new(&catalog.snapshot()));
     let entropy: Arc<dyn Entropy> = Arc::new(Zeros);
     let [_, (_, plugin)] = plugins(&catalog, &authorizers, &entropy, &metrics);
     let handles = |group: &str, resource: &str| {
@@ -186,7 +186,7 @@ fn conditions_decide() {
     let request = review::request(&attributes, subject);
     let object = object! { "metadata": object! { "name": "p" } };
     let inputs = Inputs { object: &object, old: &Value::Null, request: &request };
-    let authorizers = Arc::new(Authorizers::new(&snapshot, &[rkube_access::authorize::Mode::Rbac]));
+    let authorizers = Arc::new(Authorizers::new(&snapshot));
     let unknown = |text: &str| Matched::Unknown(text.to_owned());
     let missing = "expression 'object.a' resulted in error: no such key: a";
     let table = [

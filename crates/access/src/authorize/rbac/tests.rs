@@ -257,7 +257,7 @@ fn asks<'a>(verb: &'a str, resource: &'a str, namespace: &'a str) -> Attributes<
 #[test]
 fn decisions_come_with_their_reasons() {
     let catalog = catalog(&[READER, BOUND, BOUND_HERE]);
-    let authorizers = Authorizers::new(&catalog, &[Mode::Rbac]);
+    let authorizers = Authorizers::new(&catalog);
     let user = |name: &str, group: &str| User { name: name.into(), groups: vec![group.into()], ..User::default() };
     let table = [
         (
@@ -296,7 +296,7 @@ fn decisions_come_with_their_reasons() {
 #[test]
 fn what_is_stored_counts_at_once() {
     let catalog = catalog(&[READER]);
-    let authorizers = Authorizers::new(&catalog, &[Mode::Rbac]);
+    let authorizers = Authorizers::new(&catalog);
     let user = User { groups: vec![AUTHENTICATED.into()], ..User::default() };
     let asked = asks("get", "pods", "n");
     assert!(!authorizers.allow(&user, &asked));
@@ -362,8 +362,8 @@ fn rules_cover_others() {
 fn modes_say_who_is_asked() {
     let catalog = catalog(&[]);
     let asked = asks("get", "pods", "n");
-    assert!(!Authorizers::new(&catalog, &[Mode::Rbac]).allow(&User::default(), &asked));
-    let open = Authorizers::new(&catalog, &[Mode::Rbac, Mode::AlwaysAllow]);
+    assert!(!Authorizers::new(&catalog).allow(&User::default(), &asked));
+    let open = Authorizers::of_modes(&catalog, &[Mode::Rbac, Mode::AlwaysAllow]);
     assert!(open.allow(&User::default(), &asked));
     assert_eq!(open.rules(&User::default(), "n").rules.len(), 2);
 }
