@@ -10,10 +10,10 @@ use http::Request;
 use parking_lot::Mutex;
 use rkube_access::authenticate::service_account::Signer;
 use rkube_access::authenticate::{Authenticators, TokenFile};
-use rkube_access::authorize::Authorizers;
+use rkube_access::authorize::{Authorizers, Mode};
 use rkube_access::impersonate::Impersonation;
 use rkube_access::{User, UserRef};
-use rkube_admission::{Chain, Plugin, plugins};
+use rkube_admission::{Chain, Plugin, plugins, webhooks};
 use rkube_catalog::Catalog;
 use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
@@ -53,6 +53,8 @@ pub struct Config {
     pub features: Features,
     pub in_flight_max: InFlightMax,
     pub token_file: TokenFile,
+    /// Who decides what users may do, in this order.
+    pub authorization: Vec<Mode>,
     /// Whether requests without credentials are `system:anonymous`; otherwise they are refused.
     pub anonymous: bool,
     /// PEM of the authority whose client certificates are taken.
@@ -71,6 +73,8 @@ pub struct Config {
     pub components: Vec<Component>,
     /// Whether the log can be written.
     pub log: Probe,
+    /// Admission plugins to do without, by name. Names that there are none of change nothing.
+    pub disabled_plugins: Vec<String>,
 }
 
 pub struct ApiServer {
@@ -167,9 +171,13 @@ async fn registry(
     let catalog = Catalog::start(store.clone(), &config.kinds, clock.clone()).await;
     let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
     let authenticators = Authenticators::new((token_file, config.anonymous), signer.clone(), &catalog, clock);
-    let authorizers = Arc::new(Authorizers::new(&catalog.snapshot()));
-    let mut chain = plugins::all(&catalog.snapshot(), entropy, &authorizers);
-    chain.extend(plugins);
+    let authorizers = Arc::new(Authorizers::of_modes(&catalog.snapshot(), &config.authorization));
+    let metrics = Arc::new(Metrics::default());
+    let mut all = plugins::all(&catalog.snapshot(), entropy, &authorizers);
+    all.extend(webhooks::plugins(&catalog, &authorizers, entropy, &metrics.admission));
+    let is_on = |name: &str| !config.disabled_plugins.iter().any(|disabled| disabled == name);
+    let on = all.into_iter().filter(|(name, _)| is_on(name)).map(|(_, plugin)| plugin);
+    let chain = on.chain(plugins).collect();
     Ok(Registry {
         allocation: Allocation::new(ranges, catalog.clone(), store.clone(), entropy.clone()),
         engine: Engine::new(store.clone(), clock.clone(), config.store_is_shared),
@@ -182,7 +190,7 @@ async fn registry(
         authenticators: Arc::new(authenticators),
         authorizers,
         signer,
-        metrics: Arc::new(Metrics::default()),
+        metrics,
         watch_list: config.features.watch_list,
         draining,
         itself: Arc::new(User::apiserver()),

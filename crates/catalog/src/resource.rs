@@ -14,51 +14,19 @@ use rkube_machinery::{Value, json};
 use rkube_store::{KeyValue, Revision};
 use tokio::sync::Notify;
 
-use crate::cache::prefix_of;
+use crate::event::{CachedEvent, Entry, EventType};
 use crate::gate::Gate;
 use crate::object::Object;
 use crate::ring::{Cursor, Limit, Place, Ring, Taken};
+
+/// Where all objects lie in the store.
+pub const ROOT: &str = "/registry/";
 
 /// So many written batches are kept for watchers that come a little later.
 const SHARED_MAX: usize = 8;
 
 /// Objects by their key in the store.
 pub type Items = OrdMap<Arc<str>, Entry>;
-
-#[derive(Clone, Debug)]
-pub struct Entry {
-    pub object: Arc<Object>,
-    pub revision: Revision,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventType {
-    Added,
-    Modified,
-    Deleted,
-}
-
-impl EventType {
-    /// As watch events name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            EventType::Added => "ADDED",
-            EventType::Modified => "MODIFIED",
-            EventType::Deleted => "DELETED",
-        }
-    }
-}
-
-/// A change, shared by all who watch.
-pub struct CachedEvent {
-    pub event_type: EventType,
-    pub key: Arc<str>,
-    pub object: Arc<Object>,
-    pub previous: Option<Entry>,
-    pub revision: Revision,
-    /// The object in protobuf's envelope, made once for all watchers that want it.
-    pub protobuf: OnceLock<Bytes>,
-}
 
 /// The past that was asked for is not kept any more.
 #[derive(Debug)]
@@ -478,4 +446,9 @@ impl Drop for Subscription {
             state.waiting.remove(&self.namespace);
         }
     }
+}
+
+/// `/registry/configmaps/`.
+pub(crate) fn prefix_of(storage_prefix: &str) -> String {
+    format!("{ROOT}{storage_prefix}/")
 }

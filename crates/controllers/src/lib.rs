@@ -2,6 +2,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod clusterrole_aggregation;
 mod events;
 mod garbage_collector;
 mod namespaced;
@@ -55,6 +56,11 @@ pub fn start(config: &Config) -> Manager {
     starter.add("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", move |context| {
         root_ca::run(context, root_ca.clone())
     });
+    starter.add(
+        "clusterrole-aggregation-controller",
+        "clusterrole-aggregation-controller",
+        clusterrole_aggregation::run,
+    );
     starter.add("service-cidr-controller", "service-cidrs-controller", service_cidrs::run);
     starter.add("persistentvolumeclaim-protection-controller", "pvc-protection-controller", volume_protection::claims);
     starter.add("persistentvolume-protection-controller", "pv-protection-controller", volume_protection::volumes);

@@ -9,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 use futures::FutureExt as _;
 use tokio::task::JoinSet;
 
-use crate::manager::panic_text;
+use crate::panic::panic_text;
 use crate::queue::Queue;
 
 /// What became of a key that did not fail.

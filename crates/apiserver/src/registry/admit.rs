@@ -1,6 +1,6 @@
 //! The way of every write through admission.
 
-use rkube_admission::{Attributes, ObjectKind, Operation, OperationOptions};
+use rkube_admission::{Attributes, ObjectKind, Operation, OperationOptions, Rounds};
 use rkube_catalog::Served;
 use rkube_machinery::{Status, Value};
 
@@ -93,6 +93,8 @@ impl Write<'_> {
             dry_run: self.options.dry_run,
             user: &self.registry.itself,
             warnings: Vec::new(),
+            annotations: Vec::new(),
+            rounds: Rounds::default(),
         };
         self.registry.admission.mutate(&mut attributes, object).await?;
         self.registry.admission.validate(&mut attributes, object).await
@@ -114,6 +116,8 @@ impl Write<'_> {
             dry_run: self.options.dry_run,
             user: self.request.user,
             warnings: Vec::new(),
+            annotations: Vec::new(),
+            rounds: Rounds::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod custom;
 mod garbage;
+mod roles;
 mod servers;
 mod single;
 mod work;
@@ -31,6 +32,7 @@ pub async fn run(options: RunOptions) -> Result<()> {
     let mut suite = Suite::new(options, directory);
     single::start_and_idle(&mut suite).await?;
     requests(&mut suite).await?;
+    roles::run(&mut suite).await?;
     custom::run(&mut suite).await?;
     garbage::run(&mut suite).await?;
     single::filled(&mut suite).await?;

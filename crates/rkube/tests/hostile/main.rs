@@ -13,6 +13,7 @@ mod definitions;
 mod directory;
 mod doubling;
 mod ending;
+mod envtest;
 mod full_disk;
 mod garbage;
 mod identity;
