@@ -32,6 +32,7 @@ mod kubectl_watch;
 mod life;
 mod python;
 mod services;
+mod toolkit;
 mod volumes;
 
 use rkube_testkit::Rkube;
