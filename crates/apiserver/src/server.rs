@@ -10,7 +10,7 @@ use http::Request;
 use parking_lot::Mutex;
 use rkube_access::authenticate::service_account::Signer;
 use rkube_access::authenticate::{Authenticators, TokenFile};
-use rkube_access::authorize::Authorizers;
+use rkube_access::authorize::{Authorizers, Mode};
 use rkube_access::impersonate::Impersonation;
 use rkube_access::{User, UserRef};
 use rkube_admission::{Chain, Plugin, plugins, webhooks};
@@ -53,6 +53,8 @@ pub struct Config {
     pub features: Features,
     pub in_flight_max: InFlightMax,
     pub token_file: TokenFile,
+    /// Who decides what users may do, in this order.
+    pub authorization: Vec<Mode>,
     /// Whether requests without credentials are `system:anonymous`; otherwise they are refused.
     pub anonymous: bool,
     /// PEM of the authority whose client certificates are taken.
@@ -169,7 +171,7 @@ async fn registry(
     let catalog = Catalog::start(store.clone(), &config.kinds, clock.clone()).await;
     let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
     let authenticators = Authenticators::new((token_file, config.anonymous), signer.clone(), &catalog, clock);
-    let authorizers = Arc::new(Authorizers::new(&catalog.snapshot()));
+    let authorizers = Arc::new(Authorizers::of_modes(&catalog.snapshot(), &config.authorization));
     let metrics = Arc::new(Metrics::default());
     let mut all = plugins::all(&catalog.snapshot(), entropy, &authorizers);
     all.extend(webhooks::plugins(&catalog, &authorizers, entropy, &metrics.admission));

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use rkube_access::authorize::Mode;
 use rkube_admission::Plugin;
 use rkube_machinery::Status;
 use rkube_machinery::host::{Clock, Entropy};
@@ -85,5 +86,6 @@ fn config() -> Config {
         components: Vec::new(),
         log: Arc::new(|| Ok(())),
         disabled_plugins: Vec::new(),
+        authorization: vec![Mode::Rbac],
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use rkube_access::authorize::Mode;
 use rkube_apiserver::{Component, Config, InFlightMax};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
@@ -79,6 +80,7 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         },
         token_file: tokens::known(tokens),
         anonymous: options.anonymous_auth,
+        authorization: vec![Mode::Rbac],
         client_authority: pki.ca.certificate.clone(),
         service_account_key: pki.service_account_key.clone(),
         service_ranges: options.service_cluster_ip_range.ranges().to_vec(),

@@ -3,6 +3,8 @@
 //! The store is the one of the `etcd` beside it, whose data directory it is told ([`super::handover`]), or a real etcd's.
 //! What writes objects that tests write by hand does not run here ([`CONTROLLERS`]).
 
+mod authorization;
+mod gates;
 mod plugins;
 mod store;
 mod table;
@@ -14,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rkube_access::authorize::Mode;
 use rkube_apiserver::{Component, Config, InFlightMax};
 use rkube_controllers::Selection;
 use rkube_machinery::host::Clock;
@@ -23,7 +26,7 @@ use super::flags::{self, Given};
 use super::{END_TIMEOUT, Front, parent};
 use crate::cli::{KUBERNETES_VERSION, LogFormat};
 use crate::control_plane::{ControlPlane, ControllerOptions};
-use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges};
+use crate::flags::{PortRange, RuntimeConfig, ServiceRanges};
 use crate::host::{SystemClock, SystemEntropy};
 use crate::lifetime::{self, Cluster};
 use crate::logging::{self, Written};
@@ -71,6 +74,10 @@ fn start_log(given: &Given) -> anyhow::Result<Arc<Written>> {
 }
 
 async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> {
+    // What flags say comes first: a wrong one is said before anything is waited for.
+    let authorization = authorization::modes(given)?;
+    let (features, disabled_plugins) = (gates::features(given)?, plugins::disabled(given)?);
+    let kinds = served::kinds(rkube_kinds::all(), &joined::<RuntimeConfig>(given, "runtime-config")?.0)?;
     let listen = SocketAddr::new(given.parsed("bind-address")?, given.parsed("secure-port")?);
     let (listener, address) = up::bind(listen, BIND_HINT)?;
     let ranges: ServiceRanges = given.parsed("service-cluster-ip-range")?;
@@ -86,14 +93,16 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         store_is_shared: store.is_shared,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
-        kinds: served::kinds(rkube_kinds::all(), &joined::<RuntimeConfig>(given, "runtime-config")?.0)?,
-        features: served::features(&joined::<Gates>(given, "feature-gates")?.0)?,
+        kinds,
+        features,
         in_flight_max: InFlightMax {
             reading: given.parsed("max-requests-inflight")?,
             mutating: given.parsed("max-mutating-requests-inflight")?,
         },
         token_file: tokens::known(tokens.unwrap_or_default()),
-        anonymous: given.switch("anonymous-auth"),
+        // As there: who may do everything has to say who they are.
+        anonymous: given.switch("anonymous-auth") && !authorization.contains(&Mode::AlwaysAllow),
+        authorization,
         client_authority: client_authority.unwrap_or_default(),
         service_account_key: signing_key(given)?,
         service_ranges: ranges.ranges().to_vec(),
@@ -105,7 +114,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
             probe: Arc::new(|| Err("this process runs no scheduler".to_owned())),
         }],
         log: Arc::new(move || log.check(&SystemClock)),
-        disabled_plugins: plugins::disabled(given)?,
+        disabled_plugins,
     };
     let controllers = ControllerOptions {
         root_ca: pair.certificate.clone(),
