@@ -15,6 +15,7 @@ mod doubling;
 mod ending;
 mod envtest;
 mod full_disk;
+mod garbage;
 mod identity;
 mod join;
 mod load;
