@@ -16,6 +16,7 @@ mod control_plane;
 mod files;
 mod flags;
 mod host;
+mod identity;
 mod in_process;
 mod kubeconfig;
 mod limits;

@@ -6,9 +6,9 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
-use crate::pki::Pki;
+use crate::pki::Pair;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -21,18 +21,30 @@ pub enum Error {
 }
 
 /// A client without a certificate may connect: it may have a token, or be nobody. One with a certificate of another
-/// authority may not.
-pub fn server_config(pki: &Pki) -> Result<ServerConfig, Error> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(&pki.ca.certificate)? {
-        roots.add(certificate)?;
-    }
-    let verifier =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).allow_unauthenticated().build()?;
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(certificates(&pki.server.certificate)?, private_key(&pki.server.key)?)?;
+/// authority than `client_authorities` (PEM) may not.
+pub fn server_config(server: &Pair, client_authorities: Option<&str>) -> Result<ServerConfig, Error> {
+    server_config_with(server, client_authorities, rustls::DEFAULT_VERSIONS)
+}
+
+/// As [`server_config`], with these versions of TLS only.
+pub fn server_config_with(
+    server: &Pair,
+    client_authorities: Option<&str>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Result<ServerConfig, Error> {
+    let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions)?;
+    let builder = match client_authorities {
+        None => builder.with_no_client_auth(),
+        Some(pem) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates(pem)? {
+                roots.add(certificate)?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+            builder.with_client_cert_verifier(verifier.allow_unauthenticated().build()?)
+        }
+    };
+    let mut config = builder.with_single_cert(certificates(&server.certificate)?, private_key(&server.key)?)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -82,7 +82,7 @@ impl Cluster {
         let advertised = advertise::address(options.advertise_address, options.listen.ip(), services)?;
         let names = ServerNames::of_this_host(first_service_address, options.listen.ip(), advertised);
         let pki = pki::load_or_create(&directory.join("pki"), &names, SystemClock.now_seconds(), &SystemEntropy)?;
-        let tokens = options.token_auth_file.as_deref().map(tokens::read).transpose()?.unwrap_or_default();
+        let tokens = options.identity.token_auth_file.as_deref().map(tokens::read).transpose()?.unwrap_or_default();
 
         let config = Config {
             store: Arc::clone(&store),
@@ -96,8 +96,8 @@ impl Cluster {
                 mutating: options.max_mutating_requests_inflight,
             },
             token_file: tokens::known(tokens),
-            anonymous: options.anonymous_auth,
-            service_account_key: pki.service_account_key.clone(),
+            anonymous: options.identity.anonymous_auth,
+            tokens: options.identity.tokens(&pki)?,
             service_ranges: options.service_cluster_ip_range.ranges().to_vec(),
             node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,
             advertise: (advertised, address.port()),
@@ -108,16 +108,20 @@ impl Cluster {
             }],
             log: Arc::new(move || log.check(&SystemClock)),
         };
-        let tls = tls::server_config(&pki)?;
+        let serving = options.identity.serving()?;
+        let server = serving.as_ref().unwrap_or(&pki.server);
+        let tls = tls::server_config(server, Some(&options.identity.client_authorities(&pki)?))?;
+        // By what clients know the server.
+        let root_ca = [pki.ca.certificate.as_str(), serving.as_ref().map_or("", |pair| &pair.certificate)].concat();
         let controllers = ControllerOptions {
-            root_ca: pki.ca.certificate.clone(),
+            root_ca: root_ca.clone(),
             selection: options.controllers.clone(),
             namespace_grace: Duration::ZERO,
         };
         let control_plane = ControlPlane::start(config, listener, tls, limits::connections(), controllers).await?;
 
         let kubeconfig = directory.join("kubeconfig");
-        kubeconfig::write(&kubeconfig, &url, &pki);
+        kubeconfig::write(&kubeconfig, &url, &root_ca, &pki.admin);
         let door = open_door(&directory, &store);
         Ok(Cluster { control_plane, store, kubeconfig, _door: door, _lock: lock })
     }

@@ -93,7 +93,9 @@ fn a_client_and_the_server_trust_each_other() {
     let directory = tempfile::tempdir().unwrap();
     let now_seconds = rkube_machinery::host::Clock::now_seconds(&crate::host::SystemClock);
     let pki = start(directory.path(), &["127.0.0.1"], now_seconds).unwrap();
-    let mut server = rustls::ServerConnection::new(tls::server_config(&pki).unwrap().into()).unwrap();
+    let mut server =
+        rustls::ServerConnection::new(tls::server_config(&pki.server, Some(&pki.ca.certificate)).unwrap().into())
+            .unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(tls::certificates(&pki.ca.certificate).unwrap().remove(0)).unwrap();
     let client = rustls::ClientConfig::builder_with_provider(tls::provider())

@@ -13,6 +13,7 @@ mod definitions;
 mod directory;
 mod doubling;
 mod ending;
+mod endpoints;
 mod full_disk;
 mod identity;
 mod join;
@@ -21,6 +22,7 @@ mod log;
 mod private;
 mod requests;
 mod sizes;
+mod tokens;
 mod watches;
 
 use rkube_testkit::Rkube;
