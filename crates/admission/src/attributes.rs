@@ -2,7 +2,7 @@
 
 use rkube_access::User;
 use rkube_catalog::Served;
-use rkube_machinery::{GroupResource, Status, Value, object};
+use rkube_machinery::{GroupResource, Map, Status, Text, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -11,6 +11,18 @@ pub enum Operation {
     Delete,
     /// A connection to a node, a pod or a service.
     Connect,
+}
+
+impl Operation {
+    /// As rules, reviews and metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
+        }
+    }
 }
 
 /// What the object at hand is: of a subresource it can be another kind than the resource's own.
@@ -44,6 +56,17 @@ pub enum OperationOptions<'a> {
     None,
 }
 
+/// What the first phase is asked to do again: once, where a webhook changed the object.
+#[derive(Default)]
+pub struct Rounds {
+    /// A webhook changed the object: what came before it is asked again.
+    pub another: bool,
+    /// This is the second time.
+    pub is_second: bool,
+    /// What webhooks remember from one round to the next.
+    pub webhooks: Option<Box<crate::webhooks::FirstRound>>,
+}
+
 /// What plugins know of a write, beside the new object.
 pub struct Attributes<'a> {
     pub operation: Operation,
@@ -62,6 +85,9 @@ pub struct Attributes<'a> {
     pub user: &'a User,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
+    /// What webhooks say for the audit log, which nobody keeps yet.
+    pub annotations: Vec<(String, String)>,
+    pub rounds: Rounds,
 }
 
 impl Attributes<'_> {
@@ -107,18 +133,28 @@ impl Attributes<'_> {
         Status::forbidden(self.resource(), name, why)
     }
 
-    /// The options as an object of `meta.k8s.io/v1`; null where there are none.
+    /// The options as an object of `meta.k8s.io/v1`, its fields in Go's order; null where there are none.
     pub fn options_value(&self) -> Value {
-        let mut value = object! { "apiVersion": "meta.k8s.io/v1" };
+        let kind = match (self.options, self.operation) {
+            (OperationOptions::None, _) => return Value::Null,
+            (OperationOptions::Delete { .. }, _) => "DeleteOptions",
+            (OperationOptions::Write { .. }, Operation::Create) => "CreateOptions",
+            (OperationOptions::Write { .. }, _) => "UpdateOptions",
+        };
+        let mut entries: Vec<(Text, Value)> = Vec::new();
+        let mut put = |field: &'static str, given: Option<Value>| {
+            entries.extend(given.map(|given| (Text::new_static(field), given)));
+        };
+        put("kind", Some(kind.into()));
+        put("apiVersion", Some("meta.k8s.io/v1".into()));
+        let dry_run = self.dry_run.then(|| vec![Value::from("All")].into());
         match self.options {
-            OperationOptions::None => return Value::Null,
+            OperationOptions::None => {}
             OperationOptions::Write { field_manager, field_validation } => {
-                value.set("kind", if self.is_create() { "CreateOptions" } else { "UpdateOptions" });
-                for (field, text) in [("fieldManager", field_manager), ("fieldValidation", field_validation)] {
-                    if !text.is_empty() {
-                        value.set(field, text);
-                    }
-                }
+                let text = |text: &str| (!text.is_empty()).then(|| Value::from(text));
+                put("dryRun", dry_run);
+                put("fieldManager", text(field_manager));
+                put("fieldValidation", text(field_validation));
             }
             OperationOptions::Delete {
                 grace_period_seconds,
@@ -127,31 +163,25 @@ impl Attributes<'_> {
                 uid,
                 resource_version,
             } => {
-                value.set("kind", "DeleteOptions");
-                let fields = [
-                    ("gracePeriodSeconds", grace_period_seconds.map(Value::from)),
-                    ("orphanDependents", orphan_dependents.map(Value::from)),
-                    ("propagationPolicy", propagation_policy.map(Value::from)),
-                ];
-                for (field, given) in fields.into_iter().filter_map(|(field, given)| Some((field, given?))) {
-                    value.set(field, given);
+                let mut preconditions = Value::object();
+                for (field, text) in [("uid", uid), ("resourceVersion", resource_version)] {
+                    text.into_iter().for_each(|text| preconditions.set(field, text));
                 }
-                let fields = [("uid", uid), ("resourceVersion", resource_version)];
-                for (field, text) in fields.into_iter().filter_map(|(field, text)| Some((field, text?))) {
-                    value.object_mut("preconditions").set(field, text);
-                }
+                put("gracePeriodSeconds", grace_period_seconds.map(Value::from));
+                put("preconditions", (!preconditions.is_empty()).then_some(preconditions));
+                put("orphanDependents", orphan_dependents.map(Value::from));
+                put("propagationPolicy", propagation_policy.map(Value::from));
+                put("dryRun", dry_run);
             }
         }
-        if self.dry_run {
-            value.set("dryRun", vec![Value::from("All")]);
-        }
-        value
+        Value::Object(Map::in_order(entries))
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use rkube_catalog::Snapshot;
+    use rkube_machinery::object;
 
     use super::*;
 
@@ -169,6 +199,8 @@ pub(crate) mod tests {
             dry_run: false,
             user,
             warnings: Vec::new(),
+            annotations: Vec::new(),
+            rounds: Rounds::default(),
         }
     }
 

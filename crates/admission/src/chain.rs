@@ -13,8 +13,18 @@ impl Chain {
         Chain { plugins }
     }
 
-    /// The first phase: plugins may change the object. The first refusal counts.
+    /// The first phase: plugins may change the object. The first refusal counts. Where a webhook changed it, all are asked
+    /// once more.
     pub async fn mutate(&self, attributes: &mut Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+        self.round(attributes, object).await?;
+        if attributes.rounds.another {
+            attributes.rounds.is_second = true;
+            self.round(attributes, object).await?;
+        }
+        Ok(())
+    }
+
+    async fn round(&self, attributes: &mut Attributes<'_>, object: &mut Value) -> Result<(), Status> {
         for plugin in &self.plugins {
             if !plugin.handles(attributes) {
                 continue;

@@ -3,6 +3,8 @@
 //! [`Attributes`] say what is to be written; [`Plugin`]s look at them, first all that may change the object, then all that
 //! may refuse it, in the order of the [`Chain`]. A plugin is a file in [`plugins`] and a line in [`plugins::all`].
 //!
+//! [`webhooks`] are two plugins that ask others, as their configurations say.
+//!
 //! Every write comes by: objects, subresources, reviews, connections, and what the server writes itself. Plugins may
 //! wait; those that do not cost no more than a call.
 
@@ -13,8 +15,9 @@ mod chain;
 mod objects;
 mod plugin;
 pub mod plugins;
+pub mod webhooks;
 
-pub use attributes::{Attributes, ObjectKind, Operation, OperationOptions};
+pub use attributes::{Attributes, ObjectKind, Operation, OperationOptions, Rounds};
 pub use chain::Chain;
 pub use objects::Objects;
 pub use plugin::{Immediate, ImmediatePlugin, Plugin, Step};

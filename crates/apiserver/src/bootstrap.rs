@@ -1,15 +1,18 @@
 //! What every cluster has from the start: its first namespaces, the range of service addresses and
 //! the `kubernetes` service. Made through the same road as everything else, by the server itself.
 
+use std::sync::Weak;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::{try_join, try_join_all};
+use futures::future::{join, try_join, try_join_all};
 use http::{Method, StatusCode};
 use rkube_machinery::{Status, Value, json, object};
 
 use crate::default_range::DefaultRange;
 use crate::internal_client::{InternalClient, failed};
+use crate::registry::Registry;
+use crate::{default_roles, initial_config_maps};
 
 /// How often to look whether something is missing.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -29,43 +32,64 @@ const PRIORITY_CLASSES: [(&str, i64, &str); 2] = [
     ),
 ];
 
-/// `service`: the one named `kubernetes`.
-pub async fn run(client: &InternalClient, service: &Value, range: &mut DefaultRange) -> Result<(), Status> {
-    let namespaces = NAMESPACES.iter().map(|name| {
-        let namespace = object! { "apiVersion": "v1", "kind": "Namespace", "metadata": object! { "name": *name } };
-        create(client, "/api/v1/namespaces", name, namespace)
-    });
-    try_join(try_join_all(namespaces), try_join(priority_classes(client), range.settle(client))).await?;
-    if !client.is_served("networking.k8s.io", "v1", "ipaddresses") {
-        tracing::warn!("no service can have an address: networking.k8s.io/v1 is not served");
-        return Ok(());
-    }
-    match create_kubernetes_service(client, service).await {
-        // Its address is of the flags, which differ from what is stored: people have been told.
-        Err(status) if range.differs() => {
-            tracing::warn!(why = status.message, "there is no service `kubernetes`");
-            Ok(())
-        }
-        made => made,
-    }
+pub struct Bootstrap {
+    pub client: InternalClient,
+    /// The service `kubernetes`.
+    pub service: Value,
+    /// PEM of the authority whose client certificates are taken.
+    pub client_authority: String,
 }
 
-/// Makes the range of service addresses and the `kubernetes` service again should somebody remove them, until the server
-/// is gone.
-pub async fn keep(client: InternalClient, service: Value, mut range: DefaultRange) {
-    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + INTERVAL, INTERVAL);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        if client.is_gone() {
-            return;
+impl Bootstrap {
+    pub async fn run(&self, registry: &Registry, range: &mut DefaultRange) -> Result<(), Status> {
+        let client = &self.client;
+        let namespaces = NAMESPACES.iter().map(|name| {
+            let namespace = object! { "apiVersion": "v1", "kind": "Namespace", "metadata": object! { "name": *name } };
+            create(client, "/api/v1/namespaces", name, namespace)
+        });
+        try_join(try_join_all(namespaces), try_join(priority_classes(client), range.settle(client))).await?;
+        if !client.is_served("networking.k8s.io", "v1", "ipaddresses") {
+            tracing::warn!("no service can have an address: networking.k8s.io/v1 is not served");
+            return self.settle_defaults(registry).await;
         }
-        let mut kept = range.settle(&client).await;
-        if kept.is_ok() && client.is_served("networking.k8s.io", "v1", "ipaddresses") {
-            kept = create_kubernetes_service(&client, &service).await;
+        let service = create_kubernetes_service(client, &self.service);
+        let (service, defaults) = join(service, self.settle_defaults(registry)).await;
+        defaults?;
+        match service {
+            // Its address is of the flags, which differ from what is stored: people have been told.
+            Err(status) if range.differs() => {
+                tracing::warn!(why = status.message, "there is no service `kubernetes`");
+                Ok(())
+            }
+            made => made,
         }
-        if let Err(status) = kept {
-            tracing::warn!(why = status.message, "something that every cluster has is missing");
+    }
+
+    /// What needs no address.
+    async fn settle_defaults(&self, registry: &Registry) -> Result<(), Status> {
+        try_join(default_roles::settle(&self.client, registry), self.settle_config_maps(registry)).await.map(drop)
+    }
+
+    async fn settle_config_maps(&self, registry: &Registry) -> Result<(), Status> {
+        initial_config_maps::settle(&self.client, registry, &self.client_authority).await
+    }
+
+    /// Makes the range of service addresses, the `kubernetes` service and the ConfigMaps again should somebody remove
+    /// them, until the server is gone.
+    pub async fn keep(self, registry: Weak<Registry>, mut range: DefaultRange) {
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + INTERVAL, INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let Some(registry) = registry.upgrade() else { return };
+            let mut kept = range.settle(&self.client).await;
+            if kept.is_ok() && self.client.is_served("networking.k8s.io", "v1", "ipaddresses") {
+                kept = create_kubernetes_service(&self.client, &self.service).await;
+            }
+            let kept = kept.and(self.settle_config_maps(&registry).await);
+            if let Err(status) = kept {
+                tracing::warn!(why = status.message, "something that every cluster has is missing");
+            }
         }
     }
 }

@@ -65,6 +65,10 @@ impl Health {
         if name == "readyz" {
             checks.push(("etcd-readiness", store));
             checks.push(("informer-sync", self.cache_is_synced(revision.ok()).await));
+        }
+        // Nobody is served before they are there.
+        checks.push(("poststarthook/rbac/bootstrap-roles", Ok(())));
+        if name == "readyz" {
             let draining = if *self.draining.borrow() { Err("process is shutting down".to_owned()) } else { Ok(()) };
             checks.push(("shutdown", draining));
         }
@@ -155,11 +159,19 @@ mod tests {
     #[tokio::test]
     async fn a_well_server_says_so() {
         let server = test_server::server().await;
-        for path in ["/healthz", "/livez", "/readyz", "/livez/ping", "/readyz/informer-sync", "/healthz/log"] {
+        for path in [
+            "/healthz",
+            "/livez",
+            "/readyz",
+            "/livez/ping",
+            "/readyz/informer-sync",
+            "/healthz/log",
+            "/readyz/poststarthook/rbac/bootstrap-roles",
+        ] {
             assert_eq!(get(&server, path, &[]).await, (200, "ok".to_owned()), "{path}");
         }
-        let report = "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n[+]shutdown ok\n\
-                      readyz check passed\n";
+        let report = "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n\
+                      [+]poststarthook/rbac/bootstrap-roles ok\n[+]shutdown ok\nreadyz check passed\n";
         assert_eq!(get(&server, "/readyz", &[("verbose", "")]).await, (200, report.to_owned()));
         assert!(
             server.road.pages.health.answer("/livez/informer-sync", &[]).await.is_none(),
@@ -171,13 +183,14 @@ mod tests {
     #[tokio::test]
     async fn a_log_that_cannot_be_written_is_no_good_life() {
         let server = test_server::server_with_log(Arc::new(|| Err("logging blocked".to_owned()))).await;
-        let report = "[+]ping ok\n[-]log failed: reason withheld\n[+]etcd ok\nlivez check failed\n";
+        let report = "[+]ping ok\n[-]log failed: reason withheld\n[+]etcd ok\n\
+                      [+]poststarthook/rbac/bootstrap-roles ok\nlivez check failed\n";
         assert_eq!(get(&server, "/livez", &[]).await, (500, report.to_owned()));
         let single = (500, "internal server error: logging blocked\n".to_owned());
         assert_eq!(get(&server, "/healthz/log", &[]).await, single);
         assert_eq!(get(&server, "/livez", &[("exclude", "log")]).await, (200, "ok".to_owned()));
         let query = [("exclude", "log"), ("exclude", "lag"), ("verbose", "1")];
-        let report = "[+]ping ok\n[+]log excluded: ok\n[+]etcd ok\n\
+        let report = "[+]ping ok\n[+]log excluded: ok\n[+]etcd ok\n[+]poststarthook/rbac/bootstrap-roles ok\n\
                       warn: some health checks cannot be excluded: no matches for \"lag\"\nlivez check passed\n";
         assert_eq!(get(&server, "/livez", &query).await, (200, report.to_owned()));
     }

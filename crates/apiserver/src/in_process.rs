@@ -67,6 +67,7 @@ impl ApiServer {
             return Ok(());
         }
         let resource = GroupResource::new(asked.group, asked.resource);
-        Err(Status::forbidden(&resource, "", attributes.refusal(user)))
+        let reason = self.road.authorizers.verdict(user, &attributes).reason;
+        Err(Status::forbidden(&resource, "", attributes.refusal(user, &reason)))
     }
 }

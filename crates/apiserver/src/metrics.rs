@@ -21,6 +21,8 @@ pub struct Metrics {
     reading: AtomicI64,
     /// Of webhooks that convert custom resources.
     pub conversion: Arc<rkube_extensions::conversion::Metrics>,
+    /// Of webhooks that admit requests.
+    pub admission: Arc<rkube_admission::webhooks::Metrics>,
 }
 
 /// Which requests a series counts. Bounded: only served resources and known verbs make keys.
@@ -107,6 +109,7 @@ impl Metrics {
             line(&mut out, "apiserver_storage_size_bytes", "storage_cluster_id=\"embedded\"", bytes as i64);
         }
         self.conversion.render(&mut out);
+        self.admission.render(&mut out);
         out
     }
 

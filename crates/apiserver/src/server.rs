@@ -10,10 +10,10 @@ use http::Request;
 use parking_lot::Mutex;
 use rkube_access::authenticate::service_account::{LegacyClaims, OnLegacyUse, Signer, TokenOptions};
 use rkube_access::authenticate::{Authenticators, Options, TokenFile};
-use rkube_access::authorize::Authorizers;
+use rkube_access::authorize::{Authorizers, Mode};
 use rkube_access::impersonate::Impersonation;
 use rkube_access::{User, UserRef};
-use rkube_admission::{Chain, Plugin, plugins};
+use rkube_admission::{Chain, Plugin, plugins, webhooks};
 use rkube_catalog::Catalog;
 use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::allocation::{Allocation, Ranges};
-use crate::bootstrap;
+use crate::bootstrap::{self, Bootstrap};
 use crate::content::Answer;
 use crate::default_range::DefaultRange;
 use crate::definitions::{self, DefinitionWriter};
@@ -55,8 +55,12 @@ pub struct Config {
     pub features: Features,
     pub in_flight_max: InFlightMax,
     pub token_file: TokenFile,
+    /// Who decides what users may do, in this order.
+    pub authorization: Vec<Mode>,
     /// Whether requests without credentials are `system:anonymous`; otherwise they are refused.
     pub anonymous: bool,
+    /// PEM of the authority whose client certificates are taken.
+    pub client_authority: String,
     /// The tokens of service accounts.
     pub tokens: TokenOptions,
     /// From where services get their addresses: one range, or one of each family with that of the default family first.
@@ -71,6 +75,8 @@ pub struct Config {
     pub components: Vec<Component>,
     /// Whether the log can be written.
     pub log: Probe,
+    /// Admission plugins to do without, by name. Names that there are none of change nothing.
+    pub disabled_plugins: Vec<String>,
 }
 
 pub struct ApiServer {
@@ -102,6 +108,7 @@ impl ApiServer {
     /// `plugins`: more of them, asked after those that there are.
     pub(crate) async fn start_with(mut config: Config, plugins: Vec<Box<dyn Plugin>>) -> Result<Arc<ApiServer>, Error> {
         let draining = watch::Sender::new(false);
+        let client_authority = std::mem::take(&mut config.client_authority);
         let ((address, port), host, alone) = (config.advertise, config.host_name.clone(), !config.store_is_shared);
         let (on_legacy_use, legacy_uses) = legacy_tokens::channel();
         let registry = Arc::new(registry(&mut config, plugins, on_legacy_use, draining.subscribe()).await?);
@@ -110,14 +117,15 @@ impl ApiServer {
         let allocation = &registry.allocation;
         let service = bootstrap::kubernetes_service(&allocation.first_address(), port);
         let mut range = DefaultRange::new(allocation.cidrs());
-        let made = bootstrap::run(&client, &service, &mut range).await;
+        let bootstrap = Bootstrap { client: client.clone(), service, client_authority };
+        let made = bootstrap.run(&registry, &mut range).await;
         made.map_err(|status| Error::Bootstrap(status.message))?;
         let definitions = Arc::new(DefinitionWriter { client: client.clone(), registry: registry.clone() });
         definitions::start(&definitions).await;
         let mut repair = Repair::default();
         repair.services(&registry).await;
         tokio::spawn(repair::run(Arc::downgrade(&registry), repair));
-        tokio::spawn(bootstrap::keep(client.clone(), service, range));
+        tokio::spawn(bootstrap.keep(Arc::downgrade(&registry), range));
         tokio::spawn(legacy_tokens::keep(client.clone(), legacy_uses));
         let mut presence = vec![tokio::spawn(identity_lease::keep(client.clone(), Arc::downgrade(&registry), host))];
         if let Some(address) = address {
@@ -180,9 +188,13 @@ async fn registry(
     let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
     let known = Options { token_file, anonymous: config.anonymous, signer: signer.clone(), on_legacy_use };
     let authenticators = Authenticators::new(known, &catalog, clock);
-    let authorizers = Arc::new(Authorizers::default());
-    let mut chain = plugins::all(&catalog.snapshot(), entropy, &authorizers);
-    chain.extend(plugins);
+    let authorizers = Arc::new(Authorizers::of_modes(&catalog.snapshot(), &config.authorization));
+    let metrics = Arc::new(Metrics::default());
+    let mut all = plugins::all(&catalog.snapshot(), entropy, &authorizers);
+    all.extend(webhooks::plugins(&catalog, &authorizers, entropy, &metrics.admission));
+    let is_on = |name: &str| !config.disabled_plugins.iter().any(|disabled| disabled == name);
+    let on = all.into_iter().filter(|(name, _)| is_on(name)).map(|(_, plugin)| plugin);
+    let chain = on.chain(plugins).collect();
     Ok(Registry {
         allocation: Allocation::new(ranges, catalog.clone(), store.clone(), entropy.clone()),
         engine: Engine::new(store.clone(), clock.clone(), config.store_is_shared),
@@ -195,7 +207,7 @@ async fn registry(
         authenticators: Arc::new(authenticators),
         authorizers,
         signer,
-        metrics: Arc::new(Metrics::default()),
+        metrics,
         watch_list: config.features.watch_list,
         draining,
         itself: Arc::new(User::apiserver()),

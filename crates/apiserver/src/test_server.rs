@@ -9,6 +9,7 @@ use http::{Method, StatusCode};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use rkube_access::authenticate::service_account::TokenOptions;
+use rkube_access::authorize::Mode;
 use rkube_admission::Plugin;
 use rkube_machinery::Status;
 use rkube_machinery::host::{Clock, Entropy};
@@ -77,6 +78,7 @@ fn config() -> Config {
         features: crate::features::Features::default(),
         token_file: rkube_access::authenticate::TokenFile::default(),
         anonymous: true,
+        client_authority: "authority".to_owned(),
         tokens: TokenOptions::default(),
         service_ranges: vec![rkube_machinery::names::address::Subnet::parse_sloppy("10.96.0.0/12").unwrap()],
         node_ports: 30000..=32767,
@@ -85,5 +87,7 @@ fn config() -> Config {
         in_flight_max: crate::limits::InFlightMax::default(),
         components: Vec::new(),
         log: Arc::new(|| Ok(())),
+        disabled_plugins: Vec::new(),
+        authorization: vec![Mode::Rbac],
     }
 }

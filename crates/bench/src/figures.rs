@@ -102,6 +102,14 @@ pub const REQUESTS: &[&Work] = &[
     &CREATE_POD,
 ];
 
+/// Beside the same request of a member of `system:masters`.
+pub const ROLES: Work = Work {
+    name: "get ConfigMap, what 1,000 roles and bindings add",
+    unit: Unit::Microseconds,
+    peer: None,
+    reach: "at most 15 µs",
+};
+
 /// For custom resources the limit is what a ConfigMap of that size does on the same server.
 pub const CREATE_CUSTOM: Work =
     rate("create custom resource, 30 fields, 2 rules, 64 in flight", None, "70% of a ConfigMap; the peer: 56%");

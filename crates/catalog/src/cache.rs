@@ -17,10 +17,8 @@ use rkube_store::{Batch, Event, EventKind, KeyValue, RangeQuery, Revision, Sink,
 use tokio::sync::{Notify, watch};
 
 use crate::marks::{MARK_INTERVAL, Marks};
-use crate::resource::Resource;
+use crate::resource::{ROOT, Resource, prefix_of};
 
-/// Where all objects lie in the store.
-pub const ROOT: &str = "/registry/";
 /// How long a read waits for the cache to reach the store's revision before it gives up.
 const FRESH_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long to wait before the store is asked again after a watch on it ended.
@@ -282,11 +280,6 @@ fn find(resources: &[Arc<Resource>], key: &str) -> Option<usize> {
     let after = resources.partition_point(|resource| resource.prefix.as_str() <= key);
     let index = after.checked_sub(1)?;
     key.starts_with(resources[index].prefix.as_str()).then_some(index)
-}
-
-/// `/registry/configmaps/`.
-pub(crate) fn prefix_of(storage_prefix: &str) -> String {
-    format!("{ROOT}{storage_prefix}/")
 }
 
 pub(crate) struct CacheSink {

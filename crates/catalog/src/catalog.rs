@@ -130,7 +130,7 @@ impl Snapshot {
     /// These kinds without a store: nothing ever comes into their resources.
     pub fn unfed(kinds: &[Arc<Kind>]) -> Snapshot {
         let shared = crate::cache::Shared::new(storage_kinds(kinds));
-        let resource = |kind: &Kind| shared.find(&crate::cache::prefix_of(&kind.storage_prefix));
+        let resource = |kind: &Kind| shared.find(&crate::resource::prefix_of(&kind.storage_prefix));
         let served = |kind: &Arc<Kind>| Arc::new(Served::new(kind.clone(), resource(kind)));
         Snapshot::new(0, kinds.iter().map(served).collect())
     }
@@ -146,6 +146,11 @@ impl Snapshot {
     pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
         let mut found = self.by_name.get(resource)?.iter();
         found.find(|served| served.kind.group == group && served.kind.version == version)
+    }
+
+    /// All that is served under this name of a resource, in any group and version.
+    pub fn named(&self, resource: &str) -> &[Arc<Served>] {
+        self.by_name.get(resource).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The stored objects of a resource, where it is served and has any.

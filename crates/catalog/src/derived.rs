@@ -19,8 +19,9 @@ use rkube_store::{KeyValue, Revision};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::event::{Entry, EventType};
 use crate::object::Object;
-use crate::resource::{Entry, EventType, Head, Items, Resource, Subscription};
+use crate::resource::{Head, Items, Resource, Subscription};
 use crate::ring::{Limit, Taken};
 use crate::versions::{CONVERTED_BYTES_MAX, CONVERTED_OBJECTS_MAX, Versions};
 

@@ -14,51 +14,19 @@ use rkube_machinery::{Value, json};
 use rkube_store::{KeyValue, Revision};
 use tokio::sync::Notify;
 
-use crate::cache::prefix_of;
+use crate::event::{CachedEvent, Entry, EventType};
 use crate::gate::Gate;
 use crate::object::Object;
 use crate::ring::{Cursor, Limit, Place, Ring, Taken};
+
+/// Where all objects lie in the store.
+pub const ROOT: &str = "/registry/";
 
 /// So many written batches are kept for watchers that come a little later.
 const SHARED_MAX: usize = 8;
 
 /// Objects by their key in the store.
 pub type Items = OrdMap<Arc<str>, Entry>;
-
-#[derive(Clone, Debug)]
-pub struct Entry {
-    pub object: Arc<Object>,
-    pub revision: Revision,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventType {
-    Added,
-    Modified,
-    Deleted,
-}
-
-impl EventType {
-    /// As watch events name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            EventType::Added => "ADDED",
-            EventType::Modified => "MODIFIED",
-            EventType::Deleted => "DELETED",
-        }
-    }
-}
-
-/// A change, shared by all who watch.
-pub struct CachedEvent {
-    pub event_type: EventType,
-    pub key: Arc<str>,
-    pub object: Arc<Object>,
-    pub previous: Option<Entry>,
-    pub revision: Revision,
-    /// The object in protobuf's envelope, made once for all watchers that want it.
-    pub protobuf: OnceLock<Bytes>,
-}
 
 /// The past that was asked for is not kept any more.
 #[derive(Debug)]
@@ -84,6 +52,8 @@ pub struct Resource {
     state: RwLock<State>,
     /// The cache's: everything up to this revision is in the state.
     reached: Arc<AtomicU64>,
+    /// Raised with every change of the state, before those who made it are told.
+    changes: AtomicU64,
     /// What was last written for watchers, for others that are at the same place.
     shared: Mutex<VecDeque<SharedLines>>,
 }
@@ -120,7 +90,7 @@ impl Resource {
         let prefix = prefix_of(&kind.storage_prefix);
         let api_version = kind.schema.table().is_none().then(|| kind.api_version().into());
         let (gate, state, shared) = (Gate::default(), RwLock::default(), Mutex::default());
-        Resource { kind, api_version, prefix, gate, state, reached, shared }
+        Resource { kind, api_version, prefix, gate, state, reached, changes: AtomicU64::new(0), shared }
     }
 
     /// A resource that keeps changes for later, until [`Resource::reset`] says what was there before them.
@@ -193,6 +163,7 @@ impl Resource {
             }
         }
         state.waiting.values().for_each(|waiting| waiting.notify_waiters());
+        self.changes.fetch_add(1, Ordering::Release);
         drop(state);
         // To let go of many objects takes a while: nobody waits for it.
         drop(before);
@@ -226,7 +197,14 @@ impl Resource {
         for (deleted, item) in changes {
             touched.extend(self.change(&mut state, deleted, item));
         }
+        self.changes.fetch_add(1, Ordering::Release);
         state.wake(&touched);
+    }
+
+    /// A number that is another one after every change: who follows the resource without waiting looks at it first, and
+    /// at the objects only if it has moved.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     fn change(&self, state: &mut State, deleted: bool, item: &KeyValue) -> Option<Arc<Object>> {
@@ -322,7 +300,7 @@ impl Resource {
     }
 
     /// All objects as they were at most so many changes ago, and a watch on what changed since then.
-    pub(crate) fn follow(self: &Arc<Self>, changes_max: usize) -> (Items, Subscription) {
+    pub fn follow(self: &Arc<Self>, changes_max: usize) -> (Items, Subscription) {
         let mut state = self.state.write();
         let cursor = match changes_max {
             0 => Cursor { place: state.ring.end(), revision: self.revision(&state) },
@@ -420,7 +398,7 @@ impl Subscription {
     }
 
     /// The events that are there now. Moves the cursor behind them.
-    fn take(&mut self, limit: Limit) -> Result<Taken, Gone> {
+    pub fn take(&mut self, limit: Limit) -> Result<Taken, Gone> {
         let state = self.resource.state.read();
         let taken = if self.epoch == state.epoch { state.ring.take(&mut self.cursor, limit) } else { None };
         let taken = taken.ok_or_else(|| state.gone(self.cursor.revision))?;
@@ -468,4 +446,9 @@ impl Drop for Subscription {
             state.waiting.remove(&self.namespace);
         }
     }
+}
+
+/// `/registry/configmaps/`.
+pub(crate) fn prefix_of(storage_prefix: &str) -> String {
+    format!("{ROOT}{storage_prefix}/")
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rkube_store::Revision;
 
-use super::resource::CachedEvent;
+use crate::event::CachedEvent;
 
 /// At most so many events are kept for watches that resume and for lists at a past revision.
 pub const RING_EVENTS_MAX: usize = 16_384;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use rkube_kinds::Kind;
 use rkube_machinery::schema::Schema;
 use rkube_machinery::schema::structural::sort;
-use rkube_machinery::{GroupResource, Status, Type, TypeRef, Value};
+use rkube_machinery::{GroupResource, Status, Type, TypeRef, Value, json};
 
 use crate::derived::Derived;
+use crate::event::Entry;
 use crate::object::Object;
-use crate::resource::{Entry, Resource};
+use crate::resource::Resource;
 use crate::versions::Versions;
 
 pub struct Served {
@@ -101,6 +102,31 @@ impl Served {
             self.stored_schema().complete(&mut stored);
         }
         Ok(stored)
+    }
+
+    /// Whether both are versions of the same objects.
+    pub fn is_equivalent(&self, other: &Served) -> bool {
+        let (kind, other) = (&self.kind, &other.kind);
+        match kind.storage_prefix.as_str() {
+            "" => other.storage_prefix.is_empty() && kind.is(&other.group, &other.resource),
+            prefix => other.storage_prefix == prefix,
+        }
+    }
+
+    /// An object of a custom resource, in whatever version it is, in this one.
+    pub async fn in_this_version(&self, mut value: Value) -> Result<Value, Status> {
+        let Some(custom) = self.custom.as_ref().filter(|_| value.str("apiVersion") != self.api_version) else {
+            return Ok(value);
+        };
+        // Who converts sees no resource version, and no text that stands for a tree.
+        let version = value.object_mut("metadata").remove("resourceVersion");
+        let plain = json::parse(json::to_string(&value).as_bytes()).unwrap_or(value);
+        let mut value = custom.versions.convert(vec![plain], &self.kind).await?.pop().unwrap_or_default();
+        if let Some(version) = version {
+            value.object_mut("metadata").set("resourceVersion", version);
+            self.kind.schema.complete(&mut value);
+        }
+        Ok(value)
     }
 
     pub(crate) fn custom_versions(&self) -> Option<&Versions> {

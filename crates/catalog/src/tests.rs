@@ -8,7 +8,8 @@ use rkube_kinds::custom::Definition;
 use rkube_machinery::host::Clock;
 use rkube_store::{Batch, Change, Event, EventKind, Expect, KeyValue, Revision, Sink, Store, Write};
 
-use crate::cache::{CacheSink, Shared, prefix_of};
+use crate::cache::{CacheSink, Shared};
+use crate::resource::prefix_of;
 use crate::ring::RING_EVENTS_MAX;
 use crate::*;
 

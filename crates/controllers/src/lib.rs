@@ -2,6 +2,9 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod clusterrole_aggregation;
+mod events;
+mod garbage_collector;
 mod namespaced;
 mod namespaces;
 mod root_ca;
@@ -54,6 +57,7 @@ pub fn start(config: &Config) -> Manager {
     let mut starter = Starter { manager: Manager::new(config.source.clone()), config, there: Vec::new() };
     let (root_ca, grace): (Arc<str>, _) = (config.root_ca.as_str().into(), config.namespace_grace);
     // The controller, and the service account that it acts as; both have upstream's names.
+    starter.add("garbage-collector-controller", "generic-garbage-collector", garbage_collector::run);
     starter.add("namespace-controller", "namespace-controller", move |context| namespaces::run(context, grace));
     starter.add("serviceaccount-controller", "service-account-controller", service_accounts::run);
     if let Some(sign) = config.sign_token.clone() {
@@ -65,6 +69,11 @@ pub fn start(config: &Config) -> Manager {
     starter.add("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", move |context| {
         root_ca::run(context, root_ca.clone())
     });
+    starter.add(
+        "clusterrole-aggregation-controller",
+        "clusterrole-aggregation-controller",
+        clusterrole_aggregation::run,
+    );
     starter.add("service-cidr-controller", "service-cidrs-controller", service_cidrs::run);
     starter.add("persistentvolumeclaim-protection-controller", "pvc-protection-controller", volume_protection::claims);
     starter.add("persistentvolume-protection-controller", "pv-protection-controller", volume_protection::volumes);

@@ -43,6 +43,7 @@ use std::sync::{Arc, LazyLock};
 
 pub use strategy::Strategy;
 
+pub use self::admissionregistration::cel as admission_expressions;
 pub use self::apiextensions::custom_resource_definition;
 pub use self::core::{pod_spec, service};
 

@@ -12,6 +12,7 @@ pub mod names;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;
+pub mod review;
 pub mod schema;
 pub mod selector;
 mod short_text;

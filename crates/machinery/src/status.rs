@@ -38,6 +38,9 @@ pub struct Status {
     pub code: u16,
     /// A token by which an interrupted list can go on, though not consistently.
     pub continue_token: String,
+    /// The whole object as somebody else worded it: a webhook that refuses. The code and when to try again are said
+    /// above, too.
+    pub given: Option<Box<Value>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -230,6 +233,9 @@ impl Status {
 
     /// As an object of kind `Status`. A success says no code, unless something was made.
     pub fn to_value(&self) -> Value {
+        if let Some(given) = &self.given {
+            return given.as_ref().clone();
+        }
         let mut out = object! { "kind": "Status", "apiVersion": "v1", "metadata": Value::object() };
         out.set("status", if self.success { "Success" } else { "Failure" });
         if !self.continue_token.is_empty() {

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::manager::panic_text;
+use crate::panic::panic_text;
 use crate::source::{Event, Item, Selection, Source};
 
 /// How long until a watch is begun again that panicked, or whose resource was served no more.

@@ -10,6 +10,7 @@
 pub mod informer;
 pub mod manager;
 pub mod network;
+mod panic;
 pub mod queue;
 pub mod reconcile;
 pub mod source;

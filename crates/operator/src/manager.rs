@@ -1,7 +1,6 @@
 //! The place that holds a process' caches and controllers: every controller is a supervised task. One that panics, or
 //! ends, is seen: it is logged, the health check names it, and it is started again after a delay that grows.
 
-use std::any::Any;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::informer::Caches;
+use crate::panic::panic_text;
 use crate::source::Source;
 
 /// How long until a controller that ended is started again; doubled with each further time.
@@ -127,12 +127,6 @@ where
         tokio::time::sleep(delay).await;
         delay = (delay * 2).min(RESTART_MAX);
     }
-}
-
-/// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 use futures::FutureExt as _;
 use tokio::task::JoinSet;
 
-use crate::manager::panic_text;
+use crate::panic::panic_text;
 use crate::queue::Queue;
 
 /// What became of a key that did not fail.
@@ -21,7 +21,7 @@ pub enum Outcome {
     Wrote,
 }
 
-/// Works on keys with this many workers, each a task of its own, until the returned future is dropped. A key whose
+/// Works on keys, on so many at a time, each in a task of its own, until the returned future is dropped. A key whose
 /// reconcile panics has failed: the others go on.
 pub async fn run<K, F, E>(
     name: &'static str,
@@ -30,33 +30,36 @@ pub async fn run<K, F, E>(
     reconcile: impl Fn(K) -> F + Clone + Send + Sync + 'static,
 ) where
     K: Clone + Eq + Hash + Debug + Send + Sync + 'static,
-    F: Future<Output = Result<Outcome, E>> + Send,
+    F: Future<Output = Result<Outcome, E>> + Send + 'static,
     E: Display + Send,
 {
+    // Those who wait for work take no room: a task begins with its key.
     let mut tasks = JoinSet::new();
-    for _ in 0..workers {
+    loop {
+        while tasks.len() >= workers {
+            tasks.join_next().await;
+        }
+        let key = tokio::select! {
+            key = queue.next() => key,
+            Some(_) = tasks.join_next() => continue,
+        };
         let (queue, reconcile) = (queue.clone(), reconcile.clone());
         tasks.spawn(async move {
-            loop {
-                let key = queue.next().await;
-                match AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind().await {
-                    Ok(Ok(Outcome::Unchanged)) => queue.done(&key),
-                    Ok(Ok(Outcome::Wrote)) => queue.wrote(&key),
-                    Ok(Err(error)) => {
-                        tracing::debug!(controller = name, ?key, %error, "reconcile failed, trying again");
-                        queue.failed(&key);
-                    }
-                    Err(panic) => {
-                        let why = panic_text(&*panic);
-                        tracing::error!(controller = name, ?key, why, "reconcile panicked, trying again");
-                        queue.failed(&key);
-                    }
+            match AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind().await {
+                Ok(Ok(Outcome::Unchanged)) => queue.done(&key),
+                Ok(Ok(Outcome::Wrote)) => queue.wrote(&key),
+                Ok(Err(error)) => {
+                    tracing::debug!(controller = name, ?key, %error, "reconcile failed, trying again");
+                    queue.failed(&key);
+                }
+                Err(panic) => {
+                    let why = panic_text(&*panic);
+                    tracing::error!(controller = name, ?key, why, "reconcile panicked, trying again");
+                    queue.failed(&key);
                 }
             }
         });
     }
-    // Workers do not end. If one should, whoever supervises this sees it and begins again.
-    tasks.join_next().await;
 }
 
 #[cfg(test)]

@@ -50,6 +50,41 @@ pub enum Command {
     /// Save and restore what the cluster holds
     #[command(subcommand)]
     Store(Store),
+    /// Make the programs that Go's test environments (envtest) start, and print their directory
+    #[command(after_help = ENVTEST_EXAMPLES)]
+    Envtest(Envtest),
+}
+
+const ENVTEST_EXAMPLES: &str = "\
+The directory has kube-apiserver, etcd and kubectl: rkube stands in for the first two, the third is the one on the path. It
+is made once for each version of rkube, and kept.
+
+Examples:
+  KUBEBUILDER_ASSETS=$(rkube envtest) go test ./...
+  rkube envtest --tar | setup-envtest sideload 1.36.4";
+
+#[derive(Debug, Args)]
+pub struct Envtest {
+    /// Where to make it [default: $XDG_DATA_HOME/rkube-envtest or ~/.local/share/rkube-envtest]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// Write an archive (.tar.gz) with the programs to stdout instead
+    #[arg(long, conflicts_with = "dir")]
+    pub tar: bool,
+}
+
+impl Envtest {
+    /// As given, or the default, as an absolute path.
+    pub fn directory(&self) -> anyhow::Result<PathBuf> {
+        let directory = match &self.dir {
+            Some(directory) => directory.clone(),
+            None => data_home(environment)
+                .context("neither HOME nor XDG_DATA_HOME is set: say where with --dir DIR")?
+                .join("rkube-envtest"),
+        };
+        std::path::absolute(&directory).with_context(|| format!("cannot use --dir {}", directory.display()))
+    }
 }
 
 #[derive(Debug, Args)]
@@ -174,7 +209,7 @@ impl DataDirectory {
     pub fn path(&self) -> anyhow::Result<PathBuf> {
         let directory = match &self.data_dir {
             Some(directory) => directory.clone(),
-            None => default_data_directory(|name| std::env::var_os(name).map(PathBuf::from))
+            None => default_data_directory(environment)
                 .context("neither HOME nor XDG_DATA_HOME is set: say where to keep data with --data-dir DIR")?,
         };
         std::path::absolute(&directory).with_context(|| format!("cannot use --data-dir {}", directory.display()))
@@ -188,9 +223,16 @@ pub enum LogFormat {
 }
 
 fn default_data_directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    Some(data_home(variable)?.join("rkube"))
+}
+
+fn data_home(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name| variable(name).filter(|path| path.is_absolute());
-    let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
-    Some(base.join("rkube"))
+    absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))
+}
+
+fn environment(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from)
 }
 
 #[cfg(test)]

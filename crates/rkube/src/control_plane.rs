@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rkube_access::authenticate::service_account::LegacyClaims;
-use rkube_access::{AUTHENTICATED, MASTERS, User, UserRef};
+use rkube_access::{AUTHENTICATED, User, UserRef};
 use rkube_apiserver::{ApiServer, Body, Component, Config, serve};
 use rkube_controllers::{Health, Selection, SignToken, TokenClaims};
 use rkube_machinery::host::Clock;
@@ -124,9 +124,9 @@ fn controller_user(name: &str) -> UserRef {
     component_user(&format!("system:serviceaccount:kube-system:{name}"), &groups)
 }
 
-/// Until roles say what components may do, they are masters.
+/// Default roles say what components may do.
 fn component_user(name: &str, groups: &[&str]) -> UserRef {
-    let groups = groups.iter().copied().chain([AUTHENTICATED, MASTERS]).map(Into::into);
+    let groups = groups.iter().copied().chain([AUTHENTICATED]).map(Into::into);
     Arc::new(User { name: name.into(), groups: groups.collect(), ..User::default() })
 }
 

@@ -53,8 +53,8 @@ pub struct IdentityFlags {
     pub api_audiences: Vec<String>,
 
     /// The longest that tokens may last, such as 24h [default: as long as they are asked for]
-    #[arg(long, value_name = "DURATION", value_parser = parse_expiration)]
-    pub service_account_max_token_expiration: Option<i64>,
+    #[arg(long, value_name = "DURATION", default_value = "0", hide_default_value = true)]
+    pub service_account_max_token_expiration: String,
 
     /// Whether tokens of an hour that pods get by themselves last a year
     #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1, default_missing_value = "true",
@@ -92,7 +92,7 @@ impl IdentityFlags {
             keys: keys.collect::<anyhow::Result<_>>()?,
             issuers: issuers.clone(),
             audiences: self.api_audiences.clone(),
-            seconds_max: self.service_account_max_token_expiration,
+            seconds_max: seconds_max(&self.service_account_max_token_expiration).map_err(anyhow::Error::msg)?,
             extends: self.service_account_extend_token_expiration,
             keys_url,
         })
@@ -121,12 +121,13 @@ fn read(path: &Path, flag: &str) -> anyhow::Result<String> {
     files::read(path)?.with_context(|| format!("there is nothing in {}: check {flag}", path.display()))
 }
 
-fn parse_expiration(text: &str) -> Result<i64, String> {
-    let seconds = time::parse_duration(text)? / NANOSECONDS;
-    if !(HOUR_SECONDS..=1 << 32).contains(&seconds) {
-        return Err("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds".to_owned());
+/// The longest that tokens may last, as `--service-account-max-token-expiration` says it; 0 says nothing.
+pub fn seconds_max(text: &str) -> Result<Option<i64>, String> {
+    match time::parse_duration(text)? / NANOSECONDS {
+        0 => Ok(None),
+        seconds if (HOUR_SECONDS..=1 << 32).contains(&seconds) => Ok(Some(seconds)),
+        _ => Err("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds".to_owned()),
     }
-    Ok(seconds)
 }
 
 #[cfg(test)]
@@ -135,9 +136,10 @@ mod tests {
 
     #[test]
     fn tokens_last_an_hour_at_least() {
-        assert_eq!(parse_expiration("24h"), Ok(86_400));
-        for bad in ["59m", "0", "-1h", "2000000h", "x", ""] {
-            assert!(parse_expiration(bad).is_err(), "{bad}");
+        assert_eq!(seconds_max("24h"), Ok(Some(86_400)));
+        assert_eq!(seconds_max("0"), Ok(None));
+        for bad in ["59m", "-1h", "2000000h", "x", ""] {
+            assert!(seconds_max(bad).is_err(), "{bad}");
         }
     }
 }

@@ -16,19 +16,24 @@ use crate::cli::LogFormat;
 use crate::host::SystemClock;
 use rkube_machinery::host::Clock;
 
-const DEFAULT_FILTER: &str = "info";
+pub const DEFAULT_FILTER: &str = "info";
 /// A line that takes longer to write is stuck.
 const STUCK_AFTER_MICROS: i64 = 10_000_000;
 
 /// Call once. A filter that makes no sense is reported, and the default used. Returns how to see whether all is written.
 pub fn start(format: LogFormat) -> Arc<Written> {
+    start_with(format, DEFAULT_FILTER)
+}
+
+/// As [`start`], with what is logged unless `RUST_LOG` says otherwise.
+pub fn start_with(format: LogFormat, default_filter: &str) -> Arc<Written> {
     let written = Arc::new(Written::default());
     let (filter, problem) = match std::env::var("RUST_LOG") {
         Ok(text) if !text.is_empty() => match EnvFilter::try_new(&text) {
             Ok(filter) => (filter, None),
-            Err(error) => (EnvFilter::new(DEFAULT_FILTER), Some(error)),
+            Err(error) => (EnvFilter::new(default_filter), Some(error)),
         },
-        _ => (EnvFilter::new(DEFAULT_FILTER), None),
+        _ => (EnvFilter::new(default_filter), None),
     };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Stderr(Arc::clone(&written)));
     // Otherwise a line that cannot be written is told to stderr, which is where it could not be written to: a panic.

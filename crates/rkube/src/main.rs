@@ -13,12 +13,15 @@ mod backup;
 mod cli;
 mod control;
 mod control_plane;
+mod envtest;
 mod files;
 mod flags;
+mod fronts;
 mod host;
 mod identity;
 mod in_process;
 mod kubeconfig;
+mod lifetime;
 mod limits;
 mod lock;
 mod logging;
@@ -36,13 +39,19 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Arguments, Command};
+use fronts::Front;
 
 fn main() -> ExitCode {
     let started = host::Started::now();
+    let mut given = std::env::args_os();
+    if let Some(front) = given.next().and_then(|program| Front::of(&program)) {
+        return front.run(given.collect());
+    }
     let result = match Arguments::parse().command {
         Command::Up(options) => up::run(&options, started),
         Command::Version => print_version(),
         Command::Store(command) => backup::run(command),
+        Command::Envtest(options) => envtest::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -22,7 +22,12 @@ pub struct Signals {
 impl Signals {
     /// From here on the signals no longer end the process by themselves.
     pub fn install() -> std::io::Result<Self> {
-        Signals::install_with(END_TIMEOUT, |code| std::process::exit(code))
+        Signals::install_within(END_TIMEOUT)
+    }
+
+    /// As [`Signals::install`], for a process whose end may take as long as `timeout`.
+    pub fn install_within(timeout: Duration) -> std::io::Result<Self> {
+        Signals::install_with(timeout, |code| std::process::exit(code))
     }
 
     fn install_with(timeout: Duration, exit: impl FnOnce(i32) + Send + 'static) -> std::io::Result<Self> {
@@ -73,7 +78,7 @@ async fn listen(
     match tokio::time::timeout(timeout, next(&mut interrupt, &mut terminate)).await {
         Ok(second) => Some(exit_code(second)),
         Err(_) => {
-            eprintln!("rkube: could not end in good order within {} s: ending at once", timeout.as_secs());
+            eprintln!("rkube: could not end in good order within {timeout:?}: ending at once");
             Some(STUCK)
         }
     }

@@ -28,11 +28,13 @@ pub async fn open(options: &Up, data_directory: &Path, url: &str) -> anyhow::Res
                 .with_context(|| format!("cannot open the store in {}", directory.display()))?;
             Ok(Arc::new(store))
         }
-        StoreChoice::Etcd(urls) => {
-            let store = Etcd::connect(&etcd_options(urls, &options.etcd)?).await;
-            Ok(Arc::new(store.with_context(|| format!("cannot use the etcd at {}", urls.join(", ")))?))
-        }
+        StoreChoice::Etcd(urls) => etcd(urls, &options.etcd).await,
     }
+}
+
+pub async fn etcd(urls: &[String], files: &EtcdFiles) -> anyhow::Result<Arc<dyn Store>> {
+    let store = Etcd::connect(&etcd_options(urls, files)?).await;
+    Ok(Arc::new(store.with_context(|| format!("cannot use the etcd at {}", urls.join(", ")))?))
 }
 
 fn etcd_options(urls: &[String], files: &EtcdFiles) -> anyhow::Result<EtcdOptions> {

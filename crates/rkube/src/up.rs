@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use rkube_access::authorize::Mode;
 use rkube_apiserver::{Component, Config, InFlightMax};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
@@ -21,115 +22,94 @@ use crate::control::Door;
 use crate::control_plane::{ControlPlane, ControllerOptions};
 use crate::flags::StoreChoice;
 use crate::host::{Started, SystemClock, SystemEntropy};
+use crate::lifetime::Cluster;
 use crate::lock::Lock;
 use crate::logging::Written;
 use crate::pki::{self, ServerNames};
-use crate::signals::{self, Signals};
-use crate::{advertise, authority, files, kubeconfig, limits, logging, served, stores, tls, tokens};
+use crate::signals::Signals;
+use crate::{advertise, authority, files, kubeconfig, lifetime, limits, logging, served, stores, tls, tokens};
 
+const LISTEN_HINT: &str = "choose another address with --listen, such as 127.0.0.1:0 for a free port";
 /// How often to ask whether a client that says nothing is still there; upstream's.
 const KEEPALIVE_PERIOD: Duration = Duration::from_secs(3 * 60);
 
 /// Returns when a signal has ended the cluster in good order.
 pub fn run(options: &Up, started: Started) -> anyhow::Result<()> {
     let log = logging::start(options.log_format);
-    let mut signals = Signals::install().context("cannot listen for signals")?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let outcome = runtime.block_on(async {
-        let mut cluster = tokio::select! {
-            cluster = Cluster::start(options, log) => cluster?,
-            // Nothing runs yet that would have to be drained.
-            kind = signals.first() => std::process::exit(signals::exit_code(kind)),
-        };
-        announce(&cluster, started)?;
-        tokio::select! {
-            _ = signals.first() => tracing::info!("ending; a second signal ends at once"),
-            error = cluster.control_plane.ended() => return Err(error),
-        }
-        cluster.shutdown().await;
-        Ok(())
-    });
-    // All that matters is done: whoever still computes for a client that is gone is not waited for.
-    runtime.shutdown_background();
-    outcome
+    let signals = Signals::install().context("cannot listen for signals")?;
+    lifetime::run(signals, start(options, log), |cluster| announce(cluster, started))
 }
 
-struct Cluster {
-    control_plane: ControlPlane,
-    store: Arc<dyn Store>,
+struct Held {
     kubeconfig: PathBuf,
     _door: Option<Door>,
     /// Let go last.
     _lock: Lock,
 }
 
-impl Cluster {
-    async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster> {
-        let directory = options.data.path()?;
-        files::make_private_directory(&directory)?;
-        let mut lock = Lock::take(&directory)?;
-        let (listener, address) = bind(options.listen)?;
-        let url = url(address);
-        lock.serving_at(&url);
-        let store = stores::open(options, &directory, &url).await?;
-        let store_is_shared = matches!(options.store, StoreChoice::Etcd(_));
-        if store_is_shared {
-            agree_on_authority(&*store, &directory, options.join_secret_file.as_deref()).await?;
-        }
-
-        let first_service_address = options.service_cluster_ip_range.first_address();
-        let services = &options.service_cluster_ip_range.ranges()[0];
-        let advertised = advertise::address(options.advertise_address, options.listen.ip(), services)?;
-        let names = ServerNames::of_this_host(first_service_address, options.listen.ip(), advertised);
-        let pki = pki::load_or_create(&directory.join("pki"), &names, SystemClock.now_seconds(), &SystemEntropy)?;
-        let tokens = options.identity.token_auth_file.as_deref().map(tokens::read).transpose()?.unwrap_or_default();
-
-        let config = Config {
-            store: Arc::clone(&store),
-            store_is_shared,
-            clock: Arc::new(SystemClock),
-            entropy: Arc::new(SystemEntropy),
-            kinds: served::kinds(rkube_kinds::all(), &options.runtime_config.0)?,
-            features: served::features(&options.feature_gates.0)?,
-            in_flight_max: InFlightMax {
-                reading: options.max_requests_inflight,
-                mutating: options.max_mutating_requests_inflight,
-            },
-            token_file: tokens::known(tokens),
-            anonymous: options.identity.anonymous_auth,
-            tokens: options.identity.tokens(&pki)?,
-            service_ranges: options.service_cluster_ip_range.ranges().to_vec(),
-            node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,
-            advertise: (advertised, address.port()),
-            host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            components: vec![Component {
-                name: "scheduler",
-                probe: Arc::new(|| Err("this process runs no scheduler".to_owned())),
-            }],
-            log: Arc::new(move || log.check(&SystemClock)),
-        };
-        let serving = options.identity.serving()?;
-        let server = serving.as_ref().unwrap_or(&pki.server);
-        let tls = tls::server_config(server, Some(&options.identity.client_authorities(&pki)?))?;
-        // By what clients know the server.
-        let root_ca = [pki.ca.certificate.as_str(), serving.as_ref().map_or("", |pair| &pair.certificate)].concat();
-        let controllers = ControllerOptions {
-            root_ca: root_ca.clone(),
-            selection: options.controllers.clone(),
-            namespace_grace: Duration::ZERO,
-        };
-        let control_plane = ControlPlane::start(config, listener, tls, limits::connections(), controllers).await?;
-
-        let kubeconfig = directory.join("kubeconfig");
-        kubeconfig::write(&kubeconfig, &url, &root_ca, &pki.admin);
-        let door = open_door(&directory, &store);
-        Ok(Cluster { control_plane, store, kubeconfig, _door: door, _lock: lock })
+async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>> {
+    let directory = options.data.path()?;
+    files::make_private_directory(&directory)?;
+    let mut lock = Lock::take(&directory)?;
+    let (listener, address) = bind(options.listen, LISTEN_HINT)?;
+    let url = url(address);
+    lock.serving_at(&url);
+    let store = stores::open(options, &directory, &url).await?;
+    let store_is_shared = matches!(options.store, StoreChoice::Etcd(_));
+    if store_is_shared {
+        agree_on_authority(&*store, &directory, options.join_secret_file.as_deref()).await?;
     }
 
-    async fn shutdown(self) {
-        self.control_plane.shutdown().await;
-        self.store.shutdown().await;
-    }
+    let first_service_address = options.service_cluster_ip_range.first_address();
+    let services = &options.service_cluster_ip_range.ranges()[0];
+    let advertised = advertise::address(options.advertise_address, options.listen.ip(), services)?;
+    let names = ServerNames::of_this_host(first_service_address, options.listen.ip(), advertised);
+    let pki = pki::load_or_create(&directory.join("pki"), &names, SystemClock.now_seconds(), &SystemEntropy)?;
+    let tokens = options.identity.token_auth_file.as_deref().map(tokens::read).transpose()?.unwrap_or_default();
+
+    let client_authorities = options.identity.client_authorities(&pki)?;
+    let config = Config {
+        store: Arc::clone(&store),
+        store_is_shared,
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        kinds: served::kinds(rkube_kinds::all(), &options.runtime_config.0)?,
+        features: served::features(&options.feature_gates.0)?,
+        in_flight_max: InFlightMax {
+            reading: options.max_requests_inflight,
+            mutating: options.max_mutating_requests_inflight,
+        },
+        token_file: tokens::known(tokens),
+        anonymous: options.identity.anonymous_auth,
+        authorization: vec![Mode::Rbac],
+        client_authority: client_authorities.clone(),
+        tokens: options.identity.tokens(&pki)?,
+        service_ranges: options.service_cluster_ip_range.ranges().to_vec(),
+        node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,
+        advertise: (advertised, address.port()),
+        host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        components: vec![Component {
+            name: "scheduler",
+            probe: Arc::new(|| Err("this process runs no scheduler".to_owned())),
+        }],
+        log: Arc::new(move || log.check(&SystemClock)),
+        disabled_plugins: Vec::new(),
+    };
+    let serving = options.identity.serving()?;
+    let tls = tls::server_config(serving.as_ref().unwrap_or(&pki.server), Some(&client_authorities))?;
+    // By what clients know the server.
+    let root_ca = [pki.ca.certificate.as_str(), serving.as_ref().map_or("", |pair| &pair.certificate)].concat();
+    let controllers = ControllerOptions {
+        root_ca: root_ca.clone(),
+        selection: options.controllers.clone(),
+        namespace_grace: Duration::ZERO,
+    };
+    let control_plane = ControlPlane::start(config, listener, tls, limits::connections(), controllers).await?;
+
+    let kubeconfig = directory.join("kubeconfig");
+    kubeconfig::write(&kubeconfig, &url, &root_ca, &pki.admin);
+    let door = open_door(&directory, &store);
+    Ok(Cluster { control_plane, store, held: Held { kubeconfig, _door: door, _lock: lock } })
 }
 
 async fn agree_on_authority(store: &dyn Store, directory: &Path, secret_file: Option<&Path>) -> anyhow::Result<()> {
@@ -143,19 +123,18 @@ async fn agree_on_authority(store: &dyn Store, directory: &Path, secret_file: Op
 }
 
 /// The one line on stdout that tells people and scripts that everything answers.
-fn announce(cluster: &Cluster, started: Started) -> anyhow::Result<()> {
+fn announce(cluster: &Cluster<Held>, started: Started) -> anyhow::Result<()> {
     let url = url(cluster.control_plane.local_addr());
-    let (milliseconds, kubeconfig) = (started.elapsed().as_millis(), cluster.kubeconfig.display());
+    let (milliseconds, kubeconfig) = (started.elapsed().as_millis(), cluster.held.kubeconfig.display());
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "ready in {milliseconds} ms  {url}  KUBECONFIG={kubeconfig}")
         .and_then(|()| stdout.flush())
         .context("cannot write to stdout")
 }
 
-fn bind(listen: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(listen).with_context(|| {
-        format!("cannot listen on {listen}: choose another address with --listen, such as 127.0.0.1:0 for a free port")
-    })?;
+/// `hint`: what to do if it cannot be.
+pub fn bind(listen: SocketAddr, hint: &str) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(listen).with_context(|| format!("cannot listen on {listen}: {hint}"))?;
     listener.set_nonblocking(true)?;
     // Accepted connections inherit it.
     set_socket_keepalive(&listener, true)?;
@@ -205,8 +184,8 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_said_with_the_way_out() {
-        let (_held, address) = bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let error = format!("{:#}", bind(address).unwrap_err());
+        let (_held, address) = bind("127.0.0.1:0".parse().unwrap(), LISTEN_HINT).unwrap();
+        let error = format!("{:#}", bind(address, LISTEN_HINT).unwrap_err());
         assert!(error.contains("--listen") && error.contains("in use"), "{error}");
     }
 }

@@ -3,6 +3,7 @@
 mod direction;
 mod fields;
 mod files;
+mod modules;
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,8 @@ use crate::command::say;
 pub fn run(root: &Path) -> Result<()> {
     say("tidy");
     let sources = Sources::read(root)?;
-    let rules = [direction::check(root)?, files::check(&sources), fields::check(root, &sources)?];
+    let rules =
+        [direction::check(root)?, modules::check(&sources), files::check(&sources), fields::check(root, &sources)?];
     let findings: Vec<String> = rules.into_iter().flatten().collect();
     for finding in &findings {
         eprintln!("  {finding}");

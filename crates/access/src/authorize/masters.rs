@@ -1,6 +1,6 @@
-//! Members of `system:masters` may do everything.
+//! Members of `system:masters` may do everything, whatever roles there are.
 
-use super::{Attributes, Authorizer, Rule};
+use super::{Attributes, Authorizer, Decision};
 use crate::{MASTERS, User};
 
 /// Who may do everything.
@@ -11,21 +11,7 @@ pub fn is_master(user: &User) -> bool {
 pub struct Masters;
 
 impl Authorizer for Masters {
-    fn allows(&self, user: &User, _attributes: &Attributes<'_>) -> bool {
-        is_master(user)
-    }
-
-    fn rules(&self, user: &User) -> Vec<Rule> {
-        if !is_master(user) {
-            return Vec::new();
-        }
-        vec![
-            Rule::Resource { verbs: &["*"], groups: &["*"], resources: &["*"] },
-            Rule::Path { verbs: &["*"], paths: &["*"] },
-        ]
-    }
-
-    fn allows_all(&self, user: &User) -> bool {
-        is_master(user)
+    fn decide(&self, user: &User, _attributes: &Attributes<'_>) -> Decision {
+        if is_master(user) { Decision::Allow } else { Decision::NoOpinion }
     }
 }

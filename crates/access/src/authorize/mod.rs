@@ -1,14 +1,16 @@
-//! Who may do what. The members in their order: [`masters`], [`public_paths`], [`discovery`], [`self_review`]. What
-//! nobody allows is refused.
+//! Who may do what. The members in their order: [`masters`], then those of the [`Mode`]s. What nobody allows is refused.
 
-mod discovery;
+mod always_allow;
 mod masters;
-mod public_paths;
-mod self_review;
+pub mod rbac;
 
+use std::sync::Arc;
+
+use rkube_catalog::Snapshot;
 use rkube_machinery::field::quote;
 
 pub use masters::is_master;
+pub use rbac::{Rbac, Rule};
 
 use crate::User;
 
@@ -35,65 +37,138 @@ pub struct ResourceAttributes<'a> {
     pub name: &'a str,
 }
 
-/// What a user may do, as reviews of rules show it.
+/// What a member makes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Allow,
+    /// Nobody else is asked.
+    Deny,
+    /// Others may know. What nobody has an opinion on is refused.
+    NoOpinion,
+}
+
+/// A decision and what is to be said of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rule {
-    Resource { verbs: &'static [&'static str], groups: &'static [&'static str], resources: &'static [&'static str] },
-    Path { verbs: &'static [&'static str], paths: &'static [&'static str] },
+pub struct Verdict {
+    pub decision: Decision,
+    pub reason: String,
+}
+
+/// What a user may do in a namespace, as reviews of rules show it.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    pub rules: Vec<Arc<Rule>>,
+    pub is_incomplete: bool,
+    /// Why there may be more; empty where all went well.
+    pub error: String,
 }
 
 pub trait Authorizer: Send + Sync {
-    /// Whether this member allows it. Those who do not leave it to the others.
-    fn allows(&self, user: &User, attributes: &Attributes<'_>) -> bool;
+    /// Asked about every request: quick, and waits for nothing.
+    fn decide(&self, user: &User, attributes: &Attributes<'_>) -> Decision;
 
-    /// What this member allows the user.
-    fn rules(&self, user: &User) -> Vec<Rule>;
-
-    /// Whether this member's rules leave nothing for others to allow.
-    fn allows_all(&self, _user: &User) -> bool {
-        false
+    /// Why the member decides so; empty where there is nothing to say.
+    fn reason(&self, _user: &User, _attributes: &Attributes<'_>, _decision: Decision) -> String {
+        String::new()
     }
+
+    /// What the member's rules allow the user in a namespace, and everywhere.
+    fn rules(&self, _user: &User, _namespace: &str) -> Rules {
+        Rules::default()
+    }
+}
+
+/// Who is asked, beside the masters of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Rbac,
+    /// Everybody may do everything: for tests.
+    AlwaysAllow,
 }
 
 /// The members in their order.
 pub struct Authorizers {
-    members: Vec<Box<dyn Authorizer>>,
-}
-
-impl Default for Authorizers {
-    fn default() -> Self {
-        Authorizers {
-            members: vec![
-                Box::new(masters::Masters),
-                Box::new(public_paths::PublicPaths),
-                Box::new(discovery::Discovery),
-                Box::new(self_review::SelfReview),
-            ],
-        }
-    }
+    rbac: Arc<Rbac>,
+    members: Vec<Arc<dyn Authorizer>>,
 }
 
 impl Authorizers {
-    pub fn allow(&self, user: &User, attributes: &Attributes<'_>) -> bool {
-        self.members.iter().any(|member| member.allows(user, attributes))
+    /// As clusters have it: roles decide.
+    pub fn new(catalog: &Snapshot) -> Authorizers {
+        Authorizers::of_modes(catalog, &[Mode::Rbac])
     }
 
-    /// What the user may do.
-    pub fn rules(&self, user: &User) -> Vec<Rule> {
-        let mut rules = Vec::new();
-        for member in &self.members {
-            rules.extend(member.rules(user));
-            if member.allows_all(user) {
-                break;
+    pub fn of_modes(catalog: &Snapshot, modes: &[Mode]) -> Authorizers {
+        let rbac = Arc::new(Rbac::new(catalog));
+        let mut members: Vec<Arc<dyn Authorizer>> = vec![Arc::new(masters::Masters)];
+        members.extend(modes.iter().map(|mode| -> Arc<dyn Authorizer> {
+            match mode {
+                Mode::Rbac => rbac.clone(),
+                Mode::AlwaysAllow => Arc::new(always_allow::AlwaysAllow),
             }
+        }));
+        Authorizers { rbac, members }
+    }
+
+    pub fn allow(&self, user: &User, attributes: &Attributes<'_>) -> bool {
+        self.decide(user, attributes).0 == Decision::Allow
+    }
+
+    /// The decision, and who made it.
+    fn decide(&self, user: &User, attributes: &Attributes<'_>) -> (Decision, Option<&dyn Authorizer>) {
+        let decisions = self.members.iter().map(|member| (member.decide(user, attributes), Some(&**member)));
+        let mut opinions = decisions.filter(|(decision, _)| *decision != Decision::NoOpinion);
+        opinions.next().unwrap_or((Decision::NoOpinion, None))
+    }
+
+    /// The decision with its reason: who decides says why, and where nobody does, all of them.
+    pub fn verdict(&self, user: &User, attributes: &Attributes<'_>) -> Verdict {
+        let (decision, member) = self.decide(user, attributes);
+        let reason = match member {
+            Some(member) => member.reason(user, attributes, decision),
+            None => {
+                let reasons = self.members.iter().map(|member| member.reason(user, attributes, decision));
+                reasons.filter(|reason| !reason.is_empty()).collect::<Vec<_>>().join("\n")
+            }
+        };
+        Verdict { decision, reason }
+    }
+
+    /// What the user may do in the namespace.
+    pub fn rules(&self, user: &User, namespace: &str) -> Rules {
+        let mut found = Rules::default();
+        let mut errors = Vec::new();
+        for rules in self.members.iter().map(|member| member.rules(user, namespace)) {
+            found.rules.extend(rules.rules);
+            found.is_incomplete |= rules.is_incomplete;
+            errors.extend(Some(rules.error).filter(|error| !error.is_empty()));
         }
-        rules
+        found.error = rbac::together(&errors);
+        found
+    }
+
+    /// Who knows the roles, for those who look after what they give away.
+    pub fn rbac(&self) -> &Rbac {
+        &self.rbac
     }
 }
 
-impl Attributes<'_> {
-    /// The words by which the user is refused.
-    pub fn refusal(&self, user: &User) -> String {
+impl<'a> Attributes<'a> {
+    /// Where it is to be done: empty at the scope of the cluster.
+    pub fn namespace(&self) -> &'a str {
+        match self {
+            Attributes::Resource(asked) => asked.namespace,
+            Attributes::Path { .. } => "",
+        }
+    }
+
+    /// The words by which the user is refused, with the reason where there is one.
+    pub fn refusal(&self, user: &User, reason: &str) -> String {
+        let refused = escaped(&self.refused(user));
+        if reason.is_empty() { refused } else { format!("{refused}: {reason}") }
+    }
+
+    fn refused(&self, user: &User) -> String {
         let name = quote(&user.name);
         let asked = match self {
             Attributes::Path { verb, path } => return format!("User {name} cannot {verb} path {}", quote(path)),
@@ -112,49 +187,27 @@ impl Attributes<'_> {
     }
 }
 
+/// The text with nothing in it that a browser would take for markup.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AUTHENTICATED, MASTERS};
-
-    #[test]
-    fn the_members_allow() {
-        let path = |verb, path| Attributes::Path { verb, path };
-        let on = |verb, resource| Attributes::Resource(ResourceAttributes { verb, resource, ..Default::default() });
-        // What is asked, and whether anonymous users, known users and masters may.
-        let table = [
-            (path("get", "/healthz"), [true, true, true]),
-            (path("post", "/healthz"), [false, false, true]),
-            (path("get", "/version/"), [true, true, true]),
-            (path("get", "/openapi/v3"), [false, true, true]),
-            (path("get", "/apis"), [false, true, true]),
-            (path("get", "/apisx"), [false, false, true]),
-            (path("get", "/metrics"), [false, false, true]),
-            (on("get", "pods"), [false, false, true]),
-            (on("create", "selfsubjectreviews"), [false, true, true]),
-            (on("get", "selfsubjectreviews"), [false, false, true]),
-        ];
-        let in_groups =
-            |groups: &[&str]| User { groups: groups.iter().map(|group| (*group).into()).collect(), ..User::default() };
-        let users = [User::anonymous(), in_groups(&[AUTHENTICATED]), in_groups(&[AUTHENTICATED, MASTERS])];
-        let authorizers = Authorizers::default();
-        for (attributes, allowed) in table {
-            let found = std::array::from_fn(|place| authorizers.allow(&users[place], &attributes));
-            assert_eq!(allowed, found, "{attributes:?}");
-        }
-        assert_eq!(authorizers.rules(&users[2]).len(), 2);
-    }
 
     #[test]
     fn refusals_say_what_was_asked() {
         let user = User { name: "a".into(), ..User::default() };
         let mut asked = ResourceAttributes { verb: "get", group: "apps", resource: "b", ..Default::default() };
         let want = r#"User "a" cannot get resource "b" in API group "apps" at the cluster scope"#;
-        assert_eq!(Attributes::Resource(asked).refusal(&user), want);
+        assert_eq!(Attributes::Resource(asked).refusal(&user, ""), want);
         (asked.subresource, asked.namespace) = ("c", "d");
         let want = r#"User "a" cannot get resource "b/c" in API group "apps" in the namespace "d""#;
-        assert_eq!(Attributes::Resource(asked).refusal(&user), want);
+        assert_eq!(Attributes::Resource(asked).refusal(&user, ""), want);
         let path = Attributes::Path { verb: "get", path: "/x" };
-        assert_eq!(path.refusal(&user), r#"User "a" cannot get path "/x""#);
+        assert_eq!(path.refusal(&user, "why"), r#"User "a" cannot get path "/x": why"#);
+        let path = Attributes::Path { verb: "get", path: "/<&>" };
+        assert_eq!(path.refusal(&user, "<"), r#"User "a" cannot get path "/&lt;&amp;&gt;": <"#);
     }
 }

@@ -131,14 +131,11 @@ impl Check<'_> {
             Mode::AssociatedNode => (self.allows)(&any_node_of(self.requester), attributes),
             _ => (self.allows)(self.requester, attributes),
         };
-        if allowed { Ok(()) } else { Err(self.denied(attributes, "")) }
+        allowed.map_err(|reason| self.denied(attributes, &reason))
     }
 
     fn denied(&self, attributes: &Attributes<'_>, reason: &str) -> Denied {
-        let mut why = attributes.refusal(self.requester);
-        if !reason.is_empty() {
-            why = format!("{why}: {reason}");
-        }
+        let why = attributes.refusal(self.requester, reason);
         let (group, resource, name) = match attributes {
             Attributes::Path { .. } => ("", "", ""),
             Attributes::Resource(asked) => (asked.group, asked.resource, asked.name),

@@ -23,35 +23,48 @@ use rkube_access::authorize::Authorizers;
 use rkube_catalog::Snapshot;
 use rkube_machinery::host::Entropy;
 
-use crate::{Immediate, Objects, Plugin};
+use crate::{Immediate, ImmediatePlugin, Objects, Plugin};
+
+/// A plugin and the name under which it can be turned off.
+pub type Named = (&'static str, Box<dyn Plugin>);
 
 /// The plugins in their order.
-pub fn all(catalog: &Snapshot, entropy: &Arc<dyn Entropy>, authorizers: &Arc<Authorizers>) -> Vec<Box<dyn Plugin>> {
+pub fn all(catalog: &Snapshot, entropy: &Arc<dyn Entropy>, authorizers: &Arc<Authorizers>) -> Vec<Named> {
     let v1 = |group, resource| Objects(catalog.resource(group, "v1", resource));
     let workloads = Objects(catalog.resource("scheduling.k8s.io", "v1alpha2", "workloads"));
+    let storage_classes = || v1("storage.k8s.io", "storageclasses");
     let authorizers = || authorizers.clone();
+    let service_account =
+        service_account::ServiceAccount { accounts: v1("", "serviceaccounts"), entropy: entropy.clone() };
+    let pod_security = pod_security::PodSecurity { namespaces: v1("", "namespaces"), pods: v1("", "pods") };
+    let ingress_class = default_class::DefaultClass::of_ingresses(v1("networking.k8s.io", "ingressclasses"));
     vec![
-        Box::new(namespace_lifecycle::NamespaceLifecycle { namespaces: v1("", "namespaces") }),
-        Box::new(Immediate(limit_ranger::LimitRanger { ranges: v1("", "limitranges") })),
-        Box::new(service_account::ServiceAccount { accounts: v1("", "serviceaccounts"), entropy: entropy.clone() }),
-        Box::new(Immediate(taint_nodes::TaintNodesByCondition)),
-        Box::new(Immediate(pod_security::PodSecurity { namespaces: v1("", "namespaces"), pods: v1("", "pods") })),
-        Box::new(Immediate(priority::Priority { classes: v1("scheduling.k8s.io", "priorityclasses") })),
-        Box::new(Immediate(default_tolerations::DefaultTolerationSeconds)),
-        Box::new(Immediate(pod_group_protection::PodGroupProtection)),
-        Box::new(Immediate(default_class::DefaultClass::of_claims(v1("storage.k8s.io", "storageclasses")))),
-        Box::new(Immediate(storage_protection::StorageObjectInUseProtection)),
-        Box::new(Immediate(claim_resize::PersistentVolumeClaimResize {
-            classes: v1("storage.k8s.io", "storageclasses"),
-        })),
-        Box::new(Immediate(runtime_class::RuntimeClass { classes: v1("node.k8s.io", "runtimeclasses") })),
-        Box::new(Immediate(certificates::CertificateApproval(authorizers()))),
-        Box::new(Immediate(certificates::CertificateSigning(authorizers()))),
-        Box::new(Immediate(certificates::ClusterTrustBundleAttest(authorizers()))),
-        Box::new(Immediate(certificates::CertificateSubjectRestriction)),
-        Box::new(Immediate(default_class::DefaultClass::of_ingresses(v1("networking.k8s.io", "ingressclasses")))),
-        Box::new(Immediate(pod_group_workload::PodGroupWorkloadExists { workloads })),
-        Box::new(Immediate(topology_labels::PodTopologyLabels { nodes: v1("", "nodes") })),
-        Box::new(Immediate(pod_resize::PodResizeValidator { nodes: v1("", "nodes") })),
+        ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle { namespaces: v1("", "namespaces") })),
+        immediate("LimitRanger", limit_ranger::LimitRanger { ranges: v1("", "limitranges") }),
+        ("ServiceAccount", Box::new(service_account)),
+        immediate("TaintNodesByCondition", taint_nodes::TaintNodesByCondition),
+        immediate("PodSecurity", pod_security),
+        immediate("Priority", priority::Priority { classes: v1("scheduling.k8s.io", "priorityclasses") }),
+        immediate("DefaultTolerationSeconds", default_tolerations::DefaultTolerationSeconds),
+        immediate("PodGroupProtection", pod_group_protection::PodGroupProtection),
+        immediate("DefaultStorageClass", default_class::DefaultClass::of_claims(storage_classes())),
+        immediate("StorageObjectInUseProtection", storage_protection::StorageObjectInUseProtection),
+        immediate(
+            "PersistentVolumeClaimResize",
+            claim_resize::PersistentVolumeClaimResize { classes: storage_classes() },
+        ),
+        immediate("RuntimeClass", runtime_class::RuntimeClass { classes: v1("node.k8s.io", "runtimeclasses") }),
+        immediate("CertificateApproval", certificates::CertificateApproval(authorizers())),
+        immediate("CertificateSigning", certificates::CertificateSigning(authorizers())),
+        immediate("ClusterTrustBundleAttest", certificates::ClusterTrustBundleAttest(authorizers())),
+        immediate("CertificateSubjectRestriction", certificates::CertificateSubjectRestriction),
+        immediate("DefaultIngressClass", ingress_class),
+        immediate("PodGroupWorkloadExists", pod_group_workload::PodGroupWorkloadExists { workloads }),
+        immediate("PodTopologyLabels", topology_labels::PodTopologyLabels { nodes: v1("", "nodes") }),
+        immediate("PodResizeValidator", pod_resize::PodResizeValidator { nodes: v1("", "nodes") }),
     ]
+}
+
+fn immediate(name: &'static str, plugin: impl ImmediatePlugin + 'static) -> Named {
+    (name, Box::new(Immediate(plugin)))
 }

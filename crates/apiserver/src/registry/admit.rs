@@ -1,6 +1,6 @@
 //! The way of every write through admission.
 
-use rkube_admission::{Attributes, ObjectKind, Operation, OperationOptions};
+use rkube_admission::{Attributes, ObjectKind, Operation, OperationOptions, Rounds};
 use rkube_catalog::Served;
 use rkube_machinery::{Status, Value};
 
@@ -44,13 +44,17 @@ impl<'a> Admission<'a> {
 }
 
 impl Write<'_> {
-    /// The first phase: plugins may change the object.
+    /// The first phase: plugins may change the object. What comes of it must not give away what the user does not have.
     pub(super) async fn admit(&mut self, write: Admission<'_>, object: &mut Value) -> Result<(), Status> {
         let mut attributes = self.attributes(&write);
         let admitted = self.registry.admission.mutate(&mut attributes, object).await;
         let warnings = attributes.warnings;
         self.warnings.extend(warnings);
-        admitted
+        admitted?;
+        match write.operation {
+            Operation::Create | Operation::Update => self.check_escalation(object, write.old),
+            Operation::Delete | Operation::Connect => Ok(()),
+        }
     }
 
     /// The second phase: plugins may refuse the object as it will be stored.
@@ -89,6 +93,8 @@ impl Write<'_> {
             dry_run: self.options.dry_run,
             user: &self.registry.itself,
             warnings: Vec::new(),
+            annotations: Vec::new(),
+            rounds: Rounds::default(),
         };
         self.registry.admission.mutate(&mut attributes, object).await?;
         self.registry.admission.validate(&mut attributes, object).await
@@ -110,6 +116,8 @@ impl Write<'_> {
             dry_run: self.options.dry_run,
             user: self.request.user,
             warnings: Vec::new(),
+            annotations: Vec::new(),
+            rounds: Rounds::default(),
         }
     }
 

@@ -130,6 +130,7 @@ impl<'a> Write<'a> {
             None
         };
         self.admit(Admission::create(&name), &mut value).await?;
+        self.stay_placed(&mut value)?;
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Mutated));
         let is_generated = value.get("metadata").str("name").is_empty() && value.get("metadata").has("generateName");
         let is_prefixed = !value.get("metadata").str("generateName").is_empty();

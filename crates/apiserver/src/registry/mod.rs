@@ -13,6 +13,7 @@ mod create;
 mod decode;
 mod delete;
 mod engine;
+mod escalation;
 mod internal_write;
 mod list;
 mod list_body;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use rkube_access::User;
 use rkube_access::authenticate::TokenUser;
-use rkube_access::authorize::{Attributes, Authorizers, ResourceAttributes, Rule};
+use rkube_access::authorize::{Attributes, Authorizers, Decision, ResourceAttributes};
 use rkube_kinds::lifecycle;
 use rkube_machinery::value::{Map, Text};
 use rkube_machinery::{GroupResource, Status, Value, object, time};
@@ -50,7 +50,7 @@ impl Write<'_> {
             }
             "selfsubjectaccessreviews" => access(authorizers, self.request.user, value.get("spec")),
             "selfsubjectrulesreviews" => {
-                let status = rules(authorizers, self.request.user);
+                let status = rules(authorizers, self.request.user, value.get("spec").str("namespace"));
                 // The answer does not repeat the question.
                 value.remove("metadata");
                 value.remove("spec");
@@ -141,7 +141,14 @@ fn access(authorizers: &Authorizers, user: &User, spec: &Value) -> Value {
             name: resource.str("name"),
         }),
     };
-    let mut status = object! { "allowed": authorizers.allow(user, &attributes) };
+    let verdict = authorizers.verdict(user, &attributes);
+    let mut status = object! { "allowed": verdict.decision == Decision::Allow };
+    if verdict.decision == Decision::Deny {
+        status.set("denied", true);
+    }
+    if !verdict.reason.is_empty() {
+        status.set("reason", verdict.reason);
+    }
     let complaint = review_selectors::complaint(resource);
     if !complaint.is_empty() {
         status.set("evaluationError", complaint);
@@ -149,21 +156,33 @@ fn access(authorizers: &Authorizers, user: &User, spec: &Value) -> Value {
     status
 }
 
-/// What the user may do, as rules.
-fn rules(authorizers: &Authorizers, user: &User) -> Value {
-    let list = |texts: &[&str]| Value::Array(texts.iter().map(|text| Value::from(*text)).collect());
+/// What the user may do in the namespace, as rules.
+fn rules(authorizers: &Authorizers, user: &User, namespace: &str) -> Value {
+    let list = |texts: &[Text]| Value::Array(texts.iter().cloned().map(Value::from).collect());
+    let found = authorizers.rules(user, namespace);
     let (mut resources, mut paths) = (Vec::new(), Vec::new());
-    for rule in authorizers.rules(user) {
-        match rule {
-            Rule::Resource { verbs, groups, resources: names } => {
-                resources.push(object! { "verbs": list(verbs), "apiGroups": list(groups), "resources": list(names) })
+    for rule in &found.rules {
+        if !rule.resources.is_empty() {
+            let mut shown = object! {
+                "verbs": list(&rule.verbs),
+                "apiGroups": list(&rule.groups),
+                "resources": list(&rule.resources),
+            };
+            if !rule.names.is_empty() {
+                shown.set("resourceNames", list(&rule.names));
             }
-            Rule::Path { verbs, paths: names } => {
-                paths.push(object! { "verbs": list(verbs), "nonResourceURLs": list(names) });
-            }
+            resources.push(shown);
+        }
+        if !rule.paths.is_empty() {
+            paths.push(object! { "verbs": list(&rule.verbs), "nonResourceURLs": list(&rule.paths) });
         }
     }
-    object! { "resourceRules": resources, "nonResourceRules": paths, "incomplete": false }
+    let mut status =
+        object! { "resourceRules": resources, "nonResourceRules": paths, "incomplete": found.is_incomplete };
+    if !found.error.is_empty() {
+        status.set("evaluationError", found.error);
+    }
+    status
 }
 
 /// A user as reviews show it.

@@ -182,6 +182,7 @@ impl Write<'_> {
                 let changed = self.changed(change, before).await?;
                 let mut value = self.request.served.to_stored(self.placed(changed)?);
                 self.admit(Admission::update(&self.request.info.name, &old), &mut value).await?;
+                self.stay_placed(&mut value)?;
                 value
             }
         };
@@ -206,8 +207,8 @@ impl Write<'_> {
     ) -> Result<Verdict<Written>, Status> {
         let kind = &self.request.served.kind;
         let checked = self.lifecycle(|lifecycle| lifecycle.update(&mut value, old));
-        let warnings =
-            checked.map_err(|errors| Status::invalid(&kind.group_kind(), &self.request.info.name, &errors))?;
+        let name = value.get("metadata").str("name");
+        let warnings = checked.map_err(|errors| Status::invalid(&kind.group_kind(), name, &errors))?;
         self.warnings.extend(warnings);
         match change {
             Intent::Scale(_) => self.check_scale_admitted(&value, old).await?,
@@ -259,6 +260,11 @@ impl Write<'_> {
             }
             _ => Err(missing()),
         }
+    }
+
+    /// Whoever changed the object on its way must have left it in its namespace.
+    pub(super) fn stay_placed(&self, value: &mut Value) -> Result<(), Status> {
+        metadata::place(value.object_mut("metadata"), self.request.object_namespace())
     }
 
     /// The changed object must still be the one that the path names.

@@ -12,5 +12,6 @@ pub fn run(authorizers: &Authorizers, user: &User, info: &RequestInfo) -> Result
         return Ok(());
     }
     let resource = GroupResource::new(info.group.as_str(), info.resource.as_str());
-    Err(Status::forbidden(&resource, &info.name, attributes.refusal(user)))
+    let reason = authorizers.verdict(user, &attributes).reason;
+    Err(Status::forbidden(&resource, &info.name, attributes.refusal(user, &reason)))
 }

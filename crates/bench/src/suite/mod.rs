@@ -2,6 +2,7 @@
 //! in these minutes meets both; of several short rounds the best counts.
 
 mod custom;
+mod roles;
 mod servers;
 mod single;
 mod work;
@@ -30,6 +31,7 @@ pub async fn run(options: RunOptions) -> Result<()> {
     let mut suite = Suite::new(options, directory);
     single::start_and_idle(&mut suite).await?;
     requests(&mut suite).await?;
+    roles::run(&mut suite).await?;
     custom::run(&mut suite).await?;
     single::filled(&mut suite).await?;
     single::etcd(&mut suite).await?;

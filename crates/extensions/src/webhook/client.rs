@@ -30,7 +30,7 @@ const CALLS_MAX: usize = 64;
 const IDLE_CONNECTIONS_MAX: usize = 8;
 /// For so long. Go's client keeps them as long.
 const IDLE_MAX: Duration = Duration::from_secs(90);
-const USER_AGENT: &str = "kube-apiserver";
+const USER_AGENT: &str = "kube-apiserver-admission";
 
 pub struct Client {
     target: Place,

@@ -22,8 +22,8 @@ pub enum CallError {
     #[error("unexpected error when reading response body. Please retry. Original error: {0}")]
     Broken(String),
     /// The answer is that of an error.
-    #[error("{0}")]
-    Refused(String),
+    #[error("{message}")]
+    Refused { code: u16, message: String },
     #[error("0-length response with status code: {code} and content type: {content_type}")]
     Empty { code: u16, content_type: String },
 }
@@ -35,14 +35,14 @@ pub(super) fn refused(code: StatusCode, content_type: Option<&str>, body: &[u8])
         && matches!(status.str("apiVersion"), "v1" | "")
         && status.str("status") == "Failure"
     {
-        return CallError::Refused(status.str("message").to_owned());
+        return CallError::Refused { code: code.as_u16(), message: status.str("message").to_owned() };
     }
     let is_text = content_type.is_none_or(|media| media.trim_start().to_ascii_lowercase().starts_with("text/"));
     let shown = match is_text {
         true => String::from_utf8_lossy(&body[..body.len().min(SHOWN_BYTES_MAX)]).trim().to_owned(),
         false => "unknown".to_owned(),
     };
-    CallError::Refused(match code.as_u16() {
+    let message = match code.as_u16() {
         409 => "the server reported a conflict".to_owned(),
         404 => "the server could not find the requested resource".to_owned(),
         400 => "the server rejected our request for an unknown reason".to_owned(),
@@ -62,7 +62,8 @@ pub(super) fn refused(code: StatusCode, content_type: Option<&str>, body: &[u8])
         429 => "the server has received too many requests and has asked us to try again later".to_owned(),
         500.. => format!("an error on the server ({}) has prevented the request from succeeding", quote(&shown)),
         other => format!("the server responded with the status code {other} but did not return more information"),
-    })
+    };
+    CallError::Refused { code: code.as_u16(), message }
 }
 
 /// Why no connection could be made.
@@ -132,7 +133,9 @@ mod tests {
             assert_eq!(refused.to_string(), words);
         }
         let long = "x".repeat(100_000);
-        let CallError::Refused(words) = refused(StatusCode::FORBIDDEN, None, long.as_bytes()) else { panic!() };
-        assert_eq!(words.len(), SHOWN_BYTES_MAX);
+        let CallError::Refused { message, .. } = refused(StatusCode::FORBIDDEN, None, long.as_bytes()) else {
+            panic!()
+        };
+        assert_eq!(message.len(), SHOWN_BYTES_MAX);
     }
 }

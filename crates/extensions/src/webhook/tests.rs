@@ -45,7 +45,7 @@ async fn connections_are_used_again() {
     for _ in 0..3 {
         let request = post(&client).await.unwrap();
         let head = format!(
-            "POST /convert?timeout=30s HTTP/1.1\r\nhost: localhost:{}\r\naccept: application/json, */*\r\ncontent-type: application/json\r\nuser-agent: kube-apiserver\r\ncontent-length: 7\r\n\r\n{{\"a\":1}}",
+            "POST /convert?timeout=30s HTTP/1.1\r\nhost: localhost:{}\r\naccept: application/json, */*\r\ncontent-type: application/json\r\nuser-agent: kube-apiserver-admission\r\ncontent-length: 7\r\n\r\n{{\"a\":1}}",
             server.address.port()
         );
         assert_eq!(request, head);

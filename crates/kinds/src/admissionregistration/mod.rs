@@ -1,7 +1,7 @@
 //! The kinds of `admissionregistration.k8s.io`: webhooks and policies that have a say in what is written.
 
 mod binding;
-mod cel;
+pub mod cel;
 pub(crate) mod client_config;
 mod expressions;
 pub(crate) mod go_url;

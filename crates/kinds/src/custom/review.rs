@@ -7,17 +7,14 @@
 // tidy: types ConversionReview
 
 use rkube_machinery::field::{Errors, Path, quote};
+use rkube_machinery::review::ReviewType;
 use rkube_machinery::schema::structural::sort;
-use rkube_machinery::{Map, Text, TypeRef, Value, decode, json, yaml};
+use rkube_machinery::{Map, Text, Value, json};
 
 use crate::meta;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "ConversionReview";
-/// As upstream names the types that it knows of webhooks.
-const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
-/// An answer that is no JSON is read as YAML up to this size, if only to say what is wrong with it.
-const YAML_BYTES_MAX: usize = 64 << 10;
 /// At most so much of an object is shown in an error.
 const SHOWN_BYTES_MAX: usize = 4 << 10;
 
@@ -123,52 +120,17 @@ impl Review<'_> {
 
     /// The answer as a ConversionReview.
     fn decode(&self, answer: &[u8]) -> Result<Value, String> {
-        let unrecognized = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-        let is_json = answer.trim_ascii_start().first() == Some(&b'{');
-        let raw = match json::parse(answer) {
-            Err(_) if !is_json && answer.len() <= YAML_BYTES_MAX => {
-                yaml::parse(answer).map_err(|error| format!("error converting YAML to JSON: {error}"))?
-            }
-            parsed => parsed.map_err(|error| unrecognized(error.to_string()))?,
+        let expected = ReviewType {
+            group: GROUP,
+            version: self.version.name(),
+            kind: KIND,
+            versions: &["v1", "v1beta1"],
+            type_name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ConversionReview",
         };
-        let (api_version, kind) = decode::type_meta(&raw).map_err(|error| unrecognized(error.to_string()))?;
-        self.check_type(&api_version, &kind)?;
-        let table = TypeRef::find("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ConversionReview");
-        let table = table.ok_or("the table has no ConversionReview")?;
-        let decoded = decode::decode(raw, table.get()).map_err(|error| match self.version {
-            ReviewVersion::V1 => error.to_string(),
-            ReviewVersion::V1Beta1 => error.to_string().replace("v1.Conversion", "v1beta1.Conversion"),
-        })?;
-        let mut review = decoded.value;
-        review.set("apiVersion", api_version);
-        review.set("kind", kind);
-        Ok(review)
-    }
-
-    /// Whether a document of this type can be read as an answer; what it does not say is taken as right.
-    fn check_type(&self, api_version: &str, kind: &str) -> Result<(), String> {
-        let version = self.version.name();
-        let kind = if kind.is_empty() { KIND } else { kind };
-        let (group, given) = api_version.split_once('/').unwrap_or(("", api_version));
-        if given.contains('/') {
-            return Err(format!("unexpected GroupVersion string: {api_version}"));
-        }
-        let (group, given) = if api_version.is_empty() { (GROUP, version) } else { (group, given) };
-        let unknown = |from: &str| Err(format!("converting ({from}) to ({version}.{KIND}): unknown conversion"));
-        match (group, given, kind) {
-            (GROUP, given, KIND) if given == version => Ok(()),
-            (GROUP, "v1" | "v1beta1", KIND) => unknown(&format!("{given}.{KIND}")),
-            ("", "v1", "Status") => unknown("v1.Status"),
-            _ => {
-                let api_version = if group.is_empty() { given.to_owned() } else { format!("{group}/{given}") };
-                Err(format!(
-                    "no kind {} is registered for version {} in scheme {}",
-                    quote(kind),
-                    quote(&api_version),
-                    quote(SCHEME)
-                ))
-            }
-        }
+        expected.read(answer).map_err(|error| match self.version {
+            ReviewVersion::V1 => error,
+            ReviewVersion::V1Beta1 => error.replace(" v1.Conversion", " v1beta1.Conversion"),
+        })
     }
 
     /// What the answer has, if it is for this question and says that it succeeded.

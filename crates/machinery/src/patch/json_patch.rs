@@ -83,7 +83,7 @@ pub fn unknown_fields(patch: &Value) -> Vec<String> {
 }
 
 /// The patch must be a list of objects, and what they say of strings must be strings; null passes as absent.
-fn check(patch: &Value, decoding: Decoding) -> Result<(), PatchError> {
+pub fn check(patch: &Value, decoding: Decoding) -> Result<(), PatchError> {
     let checked = decoding == Decoding::Checked;
     let prefix = if checked { "error decoding patch: " } else { "" };
     let refuse = |what: &Value, into: &str| {
@@ -181,7 +181,7 @@ impl Operation<'_> {
         if path.is_empty() {
             let value = self.value();
             if !matches!(value, Value::Array(_) | Value::Object(_)) {
-                return Err("replace operation value must be object or array".to_owned());
+                return Err("replace operation value must be object or array: %!w(<nil>)".to_owned());
             }
             *document = value;
             return Ok(());

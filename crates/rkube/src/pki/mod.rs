@@ -102,6 +102,33 @@ pub fn load_or_create(
     Ok(Pki { ca: authority.pair, server, admin, service_account_key })
 }
 
+/// The pair `apiserver.crt` and `apiserver.key` in `directory`, by whomever it was made; if there is none, one of an
+/// authority that nobody else will ever hear of.
+pub fn serving_pair(
+    directory: &Path,
+    names: &ServerNames,
+    now_seconds: i64,
+    entropy: &dyn Entropy,
+) -> Result<Pair, Error> {
+    let files = Files { directory, now_seconds, entropy };
+    let (certificate_path, key_path) = (files.path("apiserver.crt"), files.path("apiserver.key"));
+    match (files::read(&certificate_path)?, files::read(&key_path)?) {
+        (Some(certificate), Some(key)) => Ok(Pair { certificate, key }),
+        (Some(_), None) => Err(Error::Half { missing: key_path, present: certificate_path }),
+        (None, Some(_)) => Err(Error::Half { missing: certificate_path, present: key_path }),
+        (None, None) => {
+            files::make_private_directory(directory)?;
+            let ca = issue::authority(now_seconds, entropy)?;
+            let issuer = Issuer::from_ca_cert_pem(&ca.certificate, KeyPair::from_pem(&ca.key)?)?;
+            let key = issue::new_key()?;
+            let leaf = issue::leaf(&issuer, &key, Subject::Server(names), now_seconds, entropy)?;
+            let pair = Pair { certificate: format!("{leaf}{}", ca.certificate), key: key.serialize_pem() };
+            files.write_pair("apiserver", &pair)?;
+            Ok(pair)
+        }
+    }
+}
+
 struct Authority {
     pair: Pair,
     issuer: Issuer<'static, KeyPair>,

@@ -14,6 +14,7 @@ mod directory;
 mod doubling;
 mod ending;
 mod endpoints;
+mod envtest;
 mod full_disk;
 mod identity;
 mod join;

@@ -44,11 +44,18 @@ pub(crate) trait DiskFile: Send {
 /// A directory of the operating system. Its files are for their owner only.
 pub(crate) struct RealDisk {
     directory: PathBuf,
+    /// Whether anybody waits for it.
+    is_synced: bool,
 }
 
 impl RealDisk {
     pub(crate) fn new(directory: impl Into<PathBuf>) -> Self {
-        RealDisk { directory: directory.into() }
+        RealDisk { directory: directory.into(), is_synced: true }
+    }
+
+    /// One that the operating system writes when it likes.
+    pub(crate) fn unsynced(directory: impl Into<PathBuf>) -> Self {
+        RealDisk { directory: directory.into(), is_synced: false }
     }
 }
 
@@ -78,7 +85,8 @@ impl Disk for RealDisk {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        Ok(Box::new(private::create_file(&path)?))
+        let file = private::create_file(&path)?;
+        Ok(if self.is_synced { Box::new(file) } else { Box::new(Unsynced(file)) })
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -108,7 +116,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        File::open(&self.directory)?.sync_all()
+        if self.is_synced { File::open(&self.directory)?.sync_all() } else { Ok(()) }
     }
 }
 
@@ -136,5 +144,22 @@ impl DiskFile for File {
 
     fn sync(&mut self) -> io::Result<()> {
         self.sync_data()
+    }
+}
+
+/// A file that nobody waits for.
+struct Unsynced(File);
+
+impl DiskFile for Unsynced {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.append(bytes)
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.0.truncate(length)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -3,11 +3,13 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use super::private;
 use crate::contract::{Error, Result};
 
 pub(crate) const LOCK: &str = "lock";
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Holds a directory until it is dropped, or its process ends in whatever way.
 pub(crate) struct DirectoryLock {
@@ -22,6 +24,18 @@ impl Drop for DirectoryLock {
 }
 
 impl DirectoryLock {
+    /// As [`DirectoryLock::acquire`], trying again for about as long as `timeout`.
+    pub(crate) fn acquire_within(timeout: Duration, directory: &Path, holder: &str) -> Result<Self> {
+        let mut waited = Duration::ZERO;
+        loop {
+            match DirectoryLock::acquire(directory, holder) {
+                Err(Error::Unavailable(_)) if waited < timeout => std::thread::sleep(RETRY_PAUSE),
+                other => return other,
+            }
+            waited += RETRY_PAUSE;
+        }
+    }
+
     /// `holder` is what others are told who find the directory locked.
     pub(crate) fn acquire(directory: &Path, holder: &str) -> Result<Self> {
         let path = directory.join(LOCK);

@@ -152,6 +152,10 @@ pub struct OpenOptions {
     pub reserve_bytes: u64,
     /// How often, at most, a store on a full disk looks whether there is room again.
     pub look_for_room_every: Duration,
+    /// Whether writes wait for the disk. Without it they survive the end of the process, not that of the machine.
+    pub is_synced: bool,
+    /// How long to wait for whoever holds the directory to let go of it.
+    pub lock_timeout: Duration,
 }
 
 impl Default for OpenOptions {
@@ -162,6 +166,8 @@ impl Default for OpenOptions {
             snapshot_dead_bytes_min: 16 << 20,
             reserve_bytes: 8 << 20,
             look_for_room_every: Duration::from_secs(1),
+            is_synced: true,
+            lock_timeout: Duration::ZERO,
         }
     }
 }
@@ -332,8 +338,9 @@ impl Store for Embedded {
 fn open_directory(directory: &PathBuf, options: OpenOptions) -> Result<Embedded> {
     let path = directory.display();
     private::own_directory(directory, recover::is_ours).map_err(|error| io_error(&path.to_string(), error))?;
-    let lock = DirectoryLock::acquire(directory, &options.holder)?;
-    let disk = Arc::new(RealDisk::new(directory));
+    let lock = DirectoryLock::acquire_within(options.lock_timeout, directory, &options.holder)?;
+    let disk = if options.is_synced { RealDisk::new(directory) } else { RealDisk::unsynced(directory) };
+    let disk = Arc::new(disk);
     Embedded::open_on(disk, Some(lock), &options).map_err(|error| match error {
         Error::Corrupt(what) => Error::Corrupt(format!("{path}/{what}")),
         Error::Unavailable(what) => Error::Unavailable(format!("{path}: {what}")),

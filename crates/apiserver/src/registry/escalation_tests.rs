@@ -1,0 +1,166 @@
+//! Users who give away what they have, and what they do not have, against a whole server.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use rkube_access::{User, UserRef};
+use rkube_machinery::{Value, json};
+
+use crate::server::ApiServer;
+use crate::test_server;
+
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+const CLUSTER_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// The code and the message of the answer.
+async fn send(
+    server: &ApiServer,
+    user: &UserRef,
+    method: Method,
+    path: &str,
+    content_type: &str,
+    body: &str,
+) -> (StatusCode, String) {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::CONTENT_TYPE, content_type)
+        .body(Full::new(Bytes::from(body.to_owned())))
+        .unwrap();
+    let answer = server.handle(request, Some(user)).await;
+    let code = answer.status();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (code, json::parse(&body).unwrap_or(Value::Null).str("message").to_owned())
+}
+
+fn role(kind: &str, name: &str, rules: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"{kind}","metadata":{{"name":"{name}"}},"rules":[{rules}]}}"#
+    )
+}
+
+fn binding(kind: &str, name: &str, role_kind: &str, role: &str, user: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"{kind}","metadata":{{"name":"{name}"}},
+            "roleRef":{{"apiGroup":"rbac.authorization.k8s.io","kind":"{role_kind}","name":"{role}"}},
+            "subjects":[{{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"{user}"}}]}}"#
+    )
+}
+
+const PODS: &str = r#"{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}"#;
+const SECRETS: &str = r#"{"verbs":["get","list"],"apiGroups":[""],"resources":["secrets"]}"#;
+const ROLE_WRITER: &str = r#"{"verbs":["create","update","patch","get"],"apiGroups":["rbac.authorization.k8s.io"],
+    "resources":["roles","rolebindings","clusterroles","clusterrolebindings"]}"#;
+
+/// A server on which `writer` may read pods and write roles and bindings, everywhere.
+async fn server_with_writer() -> (Arc<ApiServer>, UserRef) {
+    let server = test_server::server().await;
+    let writer = Arc::new(User { name: "writer".into(), groups: vec!["g".into()], ..User::default() });
+    let rules = format!("{PODS},{ROLE_WRITER}");
+    make(&server, CLUSTER_ROLES, &role("ClusterRole", "writer", &rules)).await;
+    make(&server, CLUSTER_BINDINGS, &binding("ClusterRoleBinding", "writer", "ClusterRole", "writer", "writer")).await;
+    (server, writer)
+}
+
+async fn make(server: &ApiServer, path: &str, body: &str) {
+    let (code, message) = send(server, &server.road.registry.itself.clone(), Method::POST, path, JSON, body).await;
+    assert_eq!(code, StatusCode::CREATED, "{message}");
+}
+
+#[tokio::test]
+async fn roles_give_what_their_writers_have() {
+    let (server, writer) = server_with_writer().await;
+    let refused = "roles.rbac.authorization.k8s.io \"more\" is forbidden: user \"writer\" (groups=[\"g\"]) is attempting to grant \
+                   RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" \"list\"]}";
+    let more = role("Role", "more", &format!("{PODS},{SECRETS}"));
+    let found = send(&server, &writer, Method::POST, ROLES, JSON, &more).await;
+    assert_eq!(found, (StatusCode::FORBIDDEN, refused.to_owned()));
+    let path = format!("{ROLES}/more");
+    for (method, content_type) in [(Method::PUT, JSON), (Method::PATCH, APPLY)] {
+        let path = format!("{path}?fieldManager=m");
+        let found = send(&server, &writer, method, &path, content_type, &more).await;
+        assert_eq!(found, (StatusCode::FORBIDDEN, refused.to_owned()));
+    }
+    let found = send(&server, &writer, Method::POST, ROLES, JSON, &role("Role", "more", PODS)).await;
+    assert_eq!(found.0, StatusCode::CREATED, "{}", found.1);
+    let patch = format!(r#"{{"rules":[{SECRETS}]}}"#);
+    let found = send(&server, &writer, Method::PATCH, &path, MERGE, &patch).await;
+    assert_eq!(found, (StatusCode::FORBIDDEN, refused.to_owned()));
+
+    // Somebody else gave more to the role: who only orphans it gives nothing.
+    let itself = server.road.registry.itself.clone();
+    send(&server, &itself, Method::PATCH, &path, MERGE, &patch).await;
+    let found =
+        send(&server, &writer, Method::PATCH, &path, MERGE, r#"{"metadata":{"finalizers":["example.com/x"]}}"#).await;
+    assert_eq!(found.0, StatusCode::OK, "{}", found.1);
+    let found = send(&server, &writer, Method::PATCH, &path, MERGE, r#"{"metadata":{"labels":{"a":"b"}}}"#).await;
+    assert_eq!(found.0, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn sums_are_for_those_who_may_do_everything() {
+    let (server, writer) = server_with_writer().await;
+    let sum = r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"sum"},
+        "aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]}}"#;
+    let found = send(&server, &writer, Method::POST, CLUSTER_ROLES, JSON, sum).await;
+    let refused = "clusterroles.rbac.authorization.k8s.io \"sum\" is forbidden: must have cluster-admin privileges to use the \
+                   aggregationRule";
+    assert_eq!(found, (StatusCode::FORBIDDEN, refused.to_owned()));
+    let escalate = r#"{"verbs":["escalate"],"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"]}"#;
+    make(&server, CLUSTER_ROLES, &role("ClusterRole", "escalate", escalate)).await;
+    make(&server, CLUSTER_BINDINGS, &binding("ClusterRoleBinding", "e", "ClusterRole", "escalate", "writer")).await;
+    let found = send(&server, &writer, Method::POST, CLUSTER_ROLES, JSON, sum).await;
+    assert_eq!(found.0, StatusCode::CREATED, "{}", found.1);
+    // It is about cluster roles alone.
+    let found = send(&server, &writer, Method::POST, ROLES, JSON, &role("Role", "r", SECRETS)).await;
+    assert_eq!(found.0, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn bindings_give_what_their_writers_have_or_may_bind() {
+    let (server, writer) = server_with_writer().await;
+    make(&server, CLUSTER_ROLES, &role("ClusterRole", "secrets", SECRETS)).await;
+    let secrets = binding("RoleBinding", "b", "ClusterRole", "secrets", "friend");
+    let found = send(&server, &writer, Method::POST, BINDINGS, JSON, &secrets).await;
+    assert_eq!(found.0, StatusCode::FORBIDDEN);
+    let start = "rolebindings.rbac.authorization.k8s.io \"b\" is forbidden: user \"writer\"";
+    assert!(found.1.starts_with(start), "{}", found.1);
+    let own = binding("RoleBinding", "own", "ClusterRole", "writer", "friend");
+    let found = send(&server, &writer, Method::POST, BINDINGS, JSON, &own).await;
+    assert_eq!(found.0, StatusCode::CREATED, "{}", found.1);
+    let none = binding("RoleBinding", "none", "Role", "none", "friend");
+    let found = send(&server, &writer, Method::POST, BINDINGS, JSON, &none).await;
+    let missing = "roles.rbac.authorization.k8s.io \"none\" not found";
+    assert_eq!(found, (StatusCode::NOT_FOUND, missing.to_owned()));
+
+    let bind = r#"{"verbs":["bind"],"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"],"resourceNames":["secrets"]}"#;
+    make(&server, ROLES, &role("Role", "bind", bind)).await;
+    make(&server, BINDINGS, &binding("RoleBinding", "bind", "Role", "bind", "writer")).await;
+    let found = send(&server, &writer, Method::POST, BINDINGS, JSON, &secrets).await;
+    assert_eq!(found.0, StatusCode::CREATED, "{}", found.1);
+    // Here, not everywhere.
+    let everywhere = binding("ClusterRoleBinding", "b", "ClusterRole", "secrets", "friend");
+    let found = send(&server, &writer, Method::POST, CLUSTER_BINDINGS, JSON, &everywhere).await;
+    assert_eq!(found.0, StatusCode::FORBIDDEN);
+}
+
+/// A binding of a role that is gone is told to who grants something.
+#[tokio::test]
+async fn roles_that_are_gone_are_told() {
+    let (server, writer) = server_with_writer().await;
+    make(&server, BINDINGS, &binding("RoleBinding", "lost", "Role", "lost", "writer")).await;
+    let found = send(&server, &writer, Method::POST, ROLES, JSON, &role("Role", "r", SECRETS)).await;
+    let end = "; resolution errors: [roles.rbac.authorization.k8s.io \"lost\" not found]";
+    assert!(found.1.ends_with(end), "{}", found.1);
+    let found = send(&server, &writer, Method::GET, "/api/v1/namespaces/default/secrets", "", "").await;
+    let refused = "secrets is forbidden: User \"writer\" cannot list resource \"secrets\" in API group \"\" in the namespace \
+                   \"default\": RBAC: role.rbac.authorization.k8s.io \"lost\" not found";
+    assert_eq!(found, (StatusCode::FORBIDDEN, refused.to_owned()));
+}

@@ -1,0 +1,166 @@
+//! Deletes what depends on objects that are gone. Watches every kind that can be watched and deleted, custom ones
+//! included, while kinds come and go; deletes dependents, takes owner references and the finalizers `orphan` and
+//! `foregroundDeletion` away; writes events about owners in other namespaces.
+//!
+//! `graph` is who depends on whom, `plan` what to do with an object, `collector` does it through `live`, the API.
+
+mod collector;
+mod graph;
+mod live;
+#[cfg(test)]
+mod model_tests;
+mod object;
+mod plan;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt as _, StreamExt as _};
+use rkube_machinery::Text;
+use rkube_operator::kube::core::ApiResource;
+use rkube_operator::{Caches, Discovered, Event, Item, Outcome, Selection};
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::Context;
+use crate::events::Recorder;
+use collector::Collector;
+use live::{Cluster, Live};
+use object::{Coordinates, Partial};
+
+const NAME: &str = "garbage-collector-controller";
+/// So many objects are looked at, and deleted, at a time: their writes share what the store does for durability.
+const WORKERS: usize = 64;
+/// So many owners' dependents are orphaned at a time.
+const ORPHAN_WORKERS: usize = 4;
+/// What changes within this time is looked at together, so that a busy cluster is not held up by being watched.
+const GATHER: Duration = Duration::from_millis(2);
+/// How long until a kind is followed again that was served no more and still is in discovery.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Kinds whose objects have no part in this.
+const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
+
+pub async fn run(context: Context) {
+    let Context { client, caches, clock } = context;
+    let recorder = Recorder::start(client.clone(), clock, NAME);
+    let collector = Collector::new(Cluster::new(client), move |misplaced| {
+        let graph::Misplaced { object, owner } = misplaced;
+        let message = format!("ownerRef {owner} does not exist in namespace \"{}\"", object.namespace);
+        recorder.warn(&reference(&object), "OwnerRefInvalidNamespace", message);
+    });
+    let (attempting, orphaning) = (collector.clone(), collector.clone());
+    // One that ends or panics ends all: whoever supervises this begins again with an empty graph.
+    tokio::select! {
+        () = follow_kinds(collector.clone(), caches) => {}
+        () = rkube_operator::run(NAME, collector.attempts.clone(), WORKERS, move |uid: Text| {
+            let collector = attempting.clone();
+            async move { collector.attempt(&uid).await.map(|()| Outcome::Unchanged) }
+        }) => {}
+        () = rkube_operator::run(NAME, collector.orphans.clone(), ORPHAN_WORKERS, move |uid: Text| {
+            let collector = orphaning.clone();
+            async move { collector.orphan(&uid).await.map(|()| Outcome::Unchanged) }
+        }) => {}
+    }
+}
+
+fn reference(object: &Coordinates) -> crate::events::Reference {
+    crate::events::Reference {
+        api_version: object.api_version.clone(),
+        kind: object.kind.clone(),
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+        uid: object.uid.clone(),
+    }
+}
+
+/// Watches all kinds that there are, from when they come to when they go.
+async fn follow_kinds(collector: Arc<Collector<Cluster>>, caches: Caches) {
+    let mut tasks = JoinSet::new();
+    let mut followed: HashMap<(String, String), AbortHandle> = HashMap::new();
+    let mut discovered = caches.source().discover();
+    while let Some(found) = discovered.next().await {
+        collector.live.set_kinds(&found);
+        let wanted: HashMap<(String, String), &ApiResource> = found
+            .iter()
+            .filter(|found| is_followed(found))
+            .map(|found| (key(&found.resource), &found.resource))
+            .collect();
+        followed.retain(|key, task| {
+            let keep = wanted.contains_key(key) && !task.is_finished();
+            if !keep {
+                task.abort();
+            }
+            keep
+        });
+        for (key, resource) in wanted {
+            let follow = || tasks.spawn(follow(collector.clone(), caches.clone(), resource.clone()));
+            followed.entry(key).or_insert_with(follow);
+        }
+        // Those that ended are of no more use.
+        while tasks.try_join_next().is_some() {}
+        collector.kinds_changed();
+    }
+}
+
+fn key(resource: &ApiResource) -> (String, String) {
+    (resource.api_version.clone(), resource.plural.clone())
+}
+
+fn is_followed(found: &Discovered) -> bool {
+    let resource = &found.resource;
+    found.preferred
+        && found.supports(&["delete", "list", "watch"])
+        && !IGNORED.contains(&(resource.group.as_str(), resource.plural.as_str()))
+}
+
+async fn follow<L: Live>(collector: Arc<Collector<L>>, caches: Caches, resource: ApiResource) {
+    let selection = Selection { metadata_only: true, ..Selection::default() };
+    loop {
+        let mut events = caches.source().follow(&resource, &selection);
+        while let Some(event) = events.next().await {
+            take(&collector, &resource, event);
+            while let Some(Some(event)) = events.next().now_or_never() {
+                take(&collector, &resource, event);
+            }
+            tokio::time::sleep(GATHER).await;
+        }
+        take(&collector, &resource, Event::Listed(Vec::new()));
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Tells the graph of an event, if it is any of its business.
+fn take<L: Live>(collector: &Collector<L>, resource: &ApiResource, event: Event) {
+    let observe = |item: &Item| {
+        let is_known = || collector.read(|graph| graph.node(&item.uid).is_some());
+        if !object::may_matter(&item.json) && !is_known() {
+            return;
+        }
+        match item.parse::<Partial>() {
+            Ok(partial) => {
+                let seen = partial.metadata.seen(&resource.api_version, &resource.kind);
+                collector.change(|graph, work| graph.observe(seen, work));
+            }
+            Err(error) => tracing::error!(name = %item.name, %error, "an object cannot be read and is left alone"),
+        }
+    };
+    match event {
+        Event::Applied(item) => observe(&item),
+        Event::Deleted(item) => {
+            let gone = Coordinates {
+                kind: resource.kind.as_str().into(),
+                api_version: resource.api_version.as_str().into(),
+                namespace: item.namespace,
+                name: item.name,
+                uid: item.uid,
+            };
+            collector.change(|graph, work| graph.removed(&gone, work));
+        }
+        Event::Listed(items) => {
+            items.iter().for_each(observe);
+            let uids: BTreeSet<Text> = items.into_iter().map(|item| item.uid).collect();
+            let (api_version, kind) = (&resource.api_version, &resource.kind);
+            collector.change(|graph, work| graph.listed(api_version, kind, &uids, work));
+        }
+    }
+}
