@@ -13,6 +13,7 @@ mod definitions;
 mod directory;
 mod doubling;
 mod ending;
+mod endpoints;
 mod envtest;
 mod full_disk;
 mod garbage;
@@ -23,6 +24,7 @@ mod log;
 mod private;
 mod requests;
 mod sizes;
+mod tokens;
 mod watches;
 
 use rkube_testkit::Rkube;
