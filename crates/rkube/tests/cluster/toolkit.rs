@@ -66,6 +66,7 @@ async fn controllers_work_in_a_process_of_their_own() {
         client: Box::new(move |_| as_administrator.clone()),
         source: Arc::new(NetworkSource::new(administrator.clone())),
         root_ca: "authority".to_owned(),
+        sign_token: None,
         clock: Arc::new(StandingClock),
         selection: rkube_controllers::Selection::default(),
         namespace_grace: Duration::ZERO,
