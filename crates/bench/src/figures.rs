@@ -136,6 +136,16 @@ pub const DEFINITION_MEMORY: Work = Work {
 };
 pub const CREATE_BESIDE_MANY: Work = rate("create ConfigMap, 64 in flight, 1,000 definitions", None, "as without them");
 
+/// For a webhook the limit is the same question over a kept connection, without a server in between.
+pub const WEBHOOK: Work = Work {
+    name: "what a webhook on loopback adds to a create",
+    unit: Unit::Microseconds,
+    peer: None,
+    reach: "at most 2 bare round trips",
+};
+pub const CREATE_BESIDE_WEBHOOKS: Work =
+    rate("create ConfigMap, 64 in flight, 100 webhooks for others", None, "as without them");
+
 /// `12345.6` as `12,346`.
 fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");

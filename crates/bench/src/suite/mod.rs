@@ -4,6 +4,7 @@
 mod custom;
 mod servers;
 mod single;
+mod webhooks;
 mod work;
 
 use std::io::Write;
@@ -31,6 +32,7 @@ pub async fn run(options: RunOptions) -> Result<()> {
     single::start_and_idle(&mut suite).await?;
     requests(&mut suite).await?;
     custom::run(&mut suite).await?;
+    webhooks::run(&mut suite).await?;
     single::filled(&mut suite).await?;
     single::etcd(&mut suite).await?;
     single::files(&mut suite)?;

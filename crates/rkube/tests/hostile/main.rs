@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod admission_webhooks;
 mod client;
 mod connections;
 mod conversion;
@@ -23,6 +24,7 @@ mod private;
 mod requests;
 mod sizes;
 mod watches;
+mod webhook;
 
 use rkube_testkit::Rkube;
 
