@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod admission_webhooks;
 mod authentication;
 mod backup;
 mod bad_input;
@@ -31,6 +32,7 @@ mod kubectl_read;
 mod kubectl_watch;
 mod life;
 mod python;
+mod python_webhook;
 mod services;
 mod volumes;
 

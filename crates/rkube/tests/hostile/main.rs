@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod admission_webhooks;
 mod client;
 mod connections;
 mod conversion;
@@ -26,6 +27,7 @@ mod requests;
 mod sizes;
 mod tokens;
 mod watches;
+mod webhook;
 
 use rkube_testkit::Rkube;
 
