@@ -70,7 +70,7 @@ async fn server_with_writer() -> (Arc<ApiServer>, UserRef) {
 }
 
 async fn make(server: &ApiServer, path: &str, body: &str) {
-    let (code, message) = send(server, &server.itself.clone(), Method::POST, path, JSON, body).await;
+    let (code, message) = send(server, &server.road.registry.itself.clone(), Method::POST, path, JSON, body).await;
     assert_eq!(code, StatusCode::CREATED, "{message}");
 }
 
@@ -95,7 +95,7 @@ async fn roles_give_what_their_writers_have() {
     assert_eq!(found, (StatusCode::FORBIDDEN, refused.to_owned()));
 
     // Somebody else gave more to the role: who only orphans it gives nothing.
-    let itself = server.itself.clone();
+    let itself = server.road.registry.itself.clone();
     send(&server, &itself, Method::PATCH, &path, MERGE, &patch).await;
     let found =
         send(&server, &writer, Method::PATCH, &path, MERGE, r#"{"metadata":{"finalizers":["example.com/x"]}}"#).await;

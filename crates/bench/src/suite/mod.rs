@@ -2,6 +2,7 @@
 //! in these minutes meets both; of several short rounds the best counts.
 
 mod custom;
+mod garbage;
 mod roles;
 mod servers;
 mod single;
@@ -33,6 +34,7 @@ pub async fn run(options: RunOptions) -> Result<()> {
     requests(&mut suite).await?;
     roles::run(&mut suite).await?;
     custom::run(&mut suite).await?;
+    garbage::run(&mut suite).await?;
     single::filled(&mut suite).await?;
     single::etcd(&mut suite).await?;
     single::files(&mut suite)?;

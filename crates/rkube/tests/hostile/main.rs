@@ -13,8 +13,10 @@ mod definitions;
 mod directory;
 mod doubling;
 mod ending;
+mod endpoints;
 mod envtest;
 mod full_disk;
+mod garbage;
 mod identity;
 mod join;
 mod load;
@@ -22,6 +24,7 @@ mod log;
 mod private;
 mod requests;
 mod sizes;
+mod tokens;
 mod watches;
 
 use rkube_testkit::Rkube;
