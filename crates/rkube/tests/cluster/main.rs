@@ -30,6 +30,7 @@ mod kubectl_old;
 mod kubectl_read;
 mod kubectl_watch;
 mod life;
+mod operators;
 mod python;
 mod services;
 mod volumes;
