@@ -31,6 +31,7 @@ mod kubectl_old;
 mod kubectl_read;
 mod kubectl_watch;
 mod life;
+mod operators;
 mod python;
 mod python_webhook;
 mod services;
