@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod admission_webhooks;
 mod client;
 mod connections;
 mod conversion;
@@ -16,6 +17,7 @@ mod ending;
 mod endpoints;
 mod envtest;
 mod full_disk;
+mod garbage;
 mod identity;
 mod join;
 mod load;
@@ -25,6 +27,7 @@ mod requests;
 mod sizes;
 mod tokens;
 mod watches;
+mod webhook;
 
 use rkube_testkit::Rkube;
 
