@@ -31,13 +31,23 @@ pub enum Protocol {
 pub struct Server {
     address: SocketAddr,
     tls: Arc<ClientConfig>,
+    /// What requests bring along where no certificate says who asks.
+    authorization: Option<HeaderValue>,
 }
 
 impl Server {
     /// One that asks for no client certificate.
     pub fn trusting(address: SocketAddr, authority_pem: &[u8]) -> Result<Server> {
         let tls = builder()?.with_root_certificates(roots(authority_pem)?).with_no_client_auth();
-        Ok(Server { address, tls: Arc::new(tls) })
+        Ok(Server { address, tls: Arc::new(tls), authorization: None })
+    }
+
+    /// The one of a kubeconfig of `rkube up`, asked by who has this token.
+    pub fn with_token(kubeconfig: &Path, token: &str) -> Result<Server> {
+        let Server { address, .. } = Server::of_kubeconfig(kubeconfig)?;
+        let authority = kubeconfig.with_file_name("pki").join("ca.crt");
+        let server = Server::trusting(address, &std::fs::read(authority)?)?;
+        Ok(Server { authorization: Some(HeaderValue::from_str(&format!("Bearer {token}"))?), ..server })
     }
 
     /// The one of a kubeconfig of `rkube up`.
@@ -54,7 +64,7 @@ impl Server {
         let roots = roots(&decode("certificate-authority-data:")?)?;
         let tls = builder()?.with_root_certificates(roots).with_client_auth_cert(chain, key)?;
         let address = field("server:")?.trim_start_matches("https://").parse()?;
-        Ok(Server { address, tls: Arc::new(tls) })
+        Ok(Server { address, tls: Arc::new(tls), authorization: None })
     }
 
     /// A connection without a protocol on it.
@@ -88,7 +98,8 @@ impl Server {
                 Sender::Http2(sender)
             }
         };
-        Ok(Connection { sender, host: HeaderValue::from_str(&authority)?, authority })
+        let authorization = self.authorization.clone();
+        Ok(Connection { sender, host: HeaderValue::from_str(&authority)?, authority, authorization })
     }
 
     /// One request on a connection of its own; the answer's body, which must be a good one.
@@ -126,6 +137,7 @@ pub struct Connection {
     sender: Sender,
     authority: String,
     host: HeaderValue,
+    authorization: Option<HeaderValue>,
 }
 
 enum Sender {
@@ -138,6 +150,9 @@ impl Connection {
         let mut request = Request::builder().method(&call.method).header(header::ACCEPT, call.accept);
         if !call.content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, call.content_type);
+        }
+        if let Some(authorization) = &self.authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
         }
         request = match self.sender {
             Sender::Http1(_) => request.uri(&call.path).header(header::HOST, &self.host),
@@ -160,7 +175,8 @@ impl Connection {
     pub fn share(&self) -> Option<Connection> {
         let Sender::Http2(sender) = &self.sender else { return None };
         let sender = Sender::Http2(sender.clone());
-        Some(Connection { sender, authority: self.authority.clone(), host: self.host.clone() })
+        let (authority, host, authorization) = (self.authority.clone(), self.host.clone(), self.authorization.clone());
+        Some(Connection { sender, authority, host, authorization })
     }
 }
 

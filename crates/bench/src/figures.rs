@@ -102,6 +102,14 @@ pub const REQUESTS: &[&Work] = &[
     &CREATE_POD,
 ];
 
+/// Beside the same request of a member of `system:masters`.
+pub const ROLES: Work = Work {
+    name: "get ConfigMap, what 1,000 roles and bindings add",
+    unit: Unit::Microseconds,
+    peer: None,
+    reach: "at most 15 µs",
+};
+
 /// For custom resources the limit is what a ConfigMap of that size does on the same server.
 pub const CREATE_CUSTOM: Work =
     rate("create custom resource, 30 fields, 2 rules, 64 in flight", None, "70% of a ConfigMap; the peer: 56%");
@@ -145,6 +153,19 @@ pub const WEBHOOK: Work = Work {
 };
 pub const CREATE_BESIDE_WEBHOOKS: Work =
     rate("create ConfigMap, 64 in flight, 100 webhooks for others", None, "as without them");
+
+pub const DEPENDENTS: Work = Work {
+    name: "10,000 dependents of one owner collected",
+    unit: Unit::Milliseconds,
+    peer: None,
+    reach: "at most 3,000 ms; the peer: 3,000 of them in 6,500 ms",
+};
+pub const NAMESPACE: Work = Work {
+    name: "a namespace of 2,000 objects gone",
+    unit: Unit::Milliseconds,
+    peer: Some(11_000.0),
+    reach: "at most 1,000 ms",
+};
 
 /// `12345.6` as `12,346`.
 fn grouped(value: f64) -> String {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
 use kube::api::{Api, DynamicObject};
 use kube::core::ApiResource;
 use kube::discovery::{Discovery, Scope};
@@ -75,6 +76,11 @@ impl Source for NetworkSource {
             }
         });
         asked.boxed()
+    }
+
+    fn resources(&self) -> BoxFuture<'static, Result<Vec<Discovered>, String>> {
+        let client = self.client.clone();
+        async move { all_resources(&client).await.map_err(|error| error.to_string()) }.boxed()
     }
 }
 

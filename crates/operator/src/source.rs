@@ -5,6 +5,7 @@
 //! is served no more. Whatever is interrupted or missed is made good by another `Listed`; no change is lost.
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use kube::core::ApiResource;
 use rkube_machinery::Text;
@@ -68,6 +69,9 @@ pub trait Source: Send + Sync + 'static {
     /// Follows a resource.
     fn follow(&self, resource: &ApiResource, selection: &Selection) -> BoxStream<'static, Event>;
 
-    /// All that is served, now and whenever that changes.
+    /// All that is served, now and whenever that changes, if not at once.
     fn discover(&self) -> BoxStream<'static, Vec<Discovered>>;
+
+    /// All that is served at this moment. An error says what could not be found out.
+    fn resources(&self) -> BoxFuture<'static, Result<Vec<Discovered>, String>>;
 }

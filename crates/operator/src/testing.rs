@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::core::ApiResource;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -43,5 +44,9 @@ impl Source for Script {
 
     fn discover(&self) -> BoxStream<'static, Vec<Discovered>> {
         futures::stream::pending().boxed()
+    }
+
+    fn resources(&self) -> BoxFuture<'static, Result<Vec<Discovered>, String>> {
+        std::future::ready(Ok(Vec::new())).boxed()
     }
 }

@@ -4,8 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
 use rkube_access::UserRef;
 use rkube_apiserver::{ApiServer, Followed};
 use rkube_catalog::{CachedEvent, Entry, EventType, Limit, Served, Snapshot, Subscription};
@@ -57,6 +58,10 @@ impl Source for InProcess {
             Some((found, (server, generations, false)))
         });
         found.boxed()
+    }
+
+    fn resources(&self) -> BoxFuture<'static, Result<Vec<Discovered>, String>> {
+        std::future::ready(Ok(discovered(&self.server.catalog().snapshot()))).boxed()
     }
 }
 

@@ -1,6 +1,8 @@
 //! `delete` and `deletecollection`: at once, gracefully, or when the last finalizer is gone.
 
 use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use http::StatusCode;
 use rkube_kinds::lifecycle::{self, Fate};
 use rkube_machinery::field::quote;
@@ -17,6 +19,9 @@ use super::write::Write;
 use crate::content::{Answer, Format, Input, status_answer};
 use crate::request::{DeleteOptions, ListOptions, Preconditions};
 use rkube_catalog::Entry;
+
+/// So many objects of a collection are deleted at a time.
+const DELETIONS_AT_ONCE: usize = 64;
 
 /// Whether a deletion is still to be admitted.
 #[derive(Clone, Copy)]
@@ -102,15 +107,41 @@ impl Write<'_> {
         read::wait_for_version(registry, request).await?;
         let (items, revision) = request.served.readable().await?.snapshot();
         let chosen: Vec<Entry> = filter.range(request, &items, "").map(|(_, entry)| entry.clone()).collect();
-        for entry in &chosen {
-            let name = entry.object.name.clone();
-            match self.delete_one(&name, &options, Gate::Admission("")).await {
-                Ok(_) => {}
-                Err(status) if status.code == 404 => {}
-                Err(status) => return Err(status),
+        self.delete_all(&chosen, &options).await?;
+        Ok(list::whole_answer(request, chosen, revision, self.now()))
+    }
+
+    /// Deletes these, several at a time: their writes share what the store does for durability. After the first that
+    /// cannot be deleted no further ones are begun.
+    async fn delete_all(&mut self, chosen: &[Entry], options: &DeleteOptions) -> Result<(), Status> {
+        let mut waiting = chosen.iter();
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            while under_way.len() < DELETIONS_AT_ONCE
+                && let Some(entry) = waiting.next()
+            {
+                under_way.push(self.another().delete_listed(entry, options));
+            }
+            match under_way.next().await {
+                Some(warnings) => self.warnings.extend(warnings?),
+                None => return Ok(()),
             }
         }
-        Ok(list::whole_answer(request, chosen, revision, self.now()))
+    }
+
+    /// A write of the same request on its own way.
+    fn another(&self) -> Self {
+        let mut write = Write::new(self.registry, self.request, Vec::new());
+        (write.options, write.part) = (self.options, self.part);
+        write
+    }
+
+    /// Deletes one object of a collection; returns the warnings. That it is gone by now is no failure.
+    async fn delete_listed(mut self, entry: &Entry, options: &DeleteOptions) -> Result<Vec<String>, Status> {
+        match self.delete_one(&entry.object.name, options, Gate::Admission("")).await {
+            Err(status) if status.code != 404 => Err(status),
+            _ => Ok(self.warnings),
+        }
     }
 
     /// The options, from the body if there is one, checked.

@@ -48,26 +48,22 @@ impl<'a> InternalWriter<'a> {
     }
 
     /// Stores a new object: whole, in the order of its schema.
-    pub fn create(&self, value: Value) -> BoxFuture<'_, Result<Entry, Status>> {
-        Box::pin(async move {
-            let info = self.info(&Method::POST, "");
-            let request = self.request(&info);
-            let mut write = Write::new(self.registry, &request, Vec::new());
-            write.create_value(value, Origin::Create).await.map(|written| written.entry)
-        })
+    pub async fn create(&self, value: Value) -> Result<Entry, Status> {
+        let info = self.info(&Method::POST, "");
+        let request = self.request(&info);
+        let mut write = Write::new(self.registry, &request, Vec::new());
+        write.create_value(value, Origin::Create).await.map(|written| written.entry)
     }
 
     /// Deletes the object if it is still the one of this uid. That it is gone already is fine.
-    pub fn delete(&self, name: &str, uid: &str) -> BoxFuture<'_, Result<(), Status>> {
-        let (name, options) = (name.to_owned(), DeleteOptions::of_uid(uid));
-        Box::pin(async move {
-            let info = self.info(&Method::DELETE, &name);
-            let request = self.request(&info);
-            match Write::new(self.registry, &request, Vec::new()).delete_named(&name, &options).await {
-                Err(status) if !matches!(status.code, 404 | 409) => Err(status),
-                _ => Ok(()),
-            }
-        })
+    pub async fn delete(&self, name: &str, uid: &str) -> Result<(), Status> {
+        let options = DeleteOptions::of_uid(uid);
+        let info = self.info(&Method::DELETE, name);
+        let request = self.request(&info);
+        match Write::new(self.registry, &request, Vec::new()).delete_named(name, &options).await {
+            Err(status) if !matches!(status.code, 404 | 409) => Err(status),
+            _ => Ok(()),
+        }
     }
 
     /// The object: from the cache, or from the store where the cache may not have it yet.

@@ -2,6 +2,8 @@
 //! in these minutes meets both; of several short rounds the best counts.
 
 mod custom;
+mod garbage;
+mod roles;
 mod servers;
 mod single;
 mod webhooks;
@@ -31,8 +33,10 @@ pub async fn run(options: RunOptions) -> Result<()> {
     let mut suite = Suite::new(options, directory);
     single::start_and_idle(&mut suite).await?;
     requests(&mut suite).await?;
+    roles::run(&mut suite).await?;
     custom::run(&mut suite).await?;
     webhooks::run(&mut suite).await?;
+    garbage::run(&mut suite).await?;
     single::filled(&mut suite).await?;
     single::etcd(&mut suite).await?;
     single::files(&mut suite)?;

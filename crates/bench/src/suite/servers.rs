@@ -1,7 +1,7 @@
 //! The servers of a run, each in a process of its own.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::process::{Process, Started};
 /// A running `rkube up` on a directory of its own.
 pub struct Rkube {
     pub server: Server,
+    pub kubeconfig: PathBuf,
     pub process: Process,
     pub ready_after: Duration,
 }
@@ -27,7 +28,8 @@ impl Rkube {
         command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(directory.join("data")).args(arguments);
         let Started { process, line, after } = Process::start(&mut command, &directory.join("log")).await?;
         let kubeconfig = line.split_once("KUBECONFIG=").context("the line of rkube names no kubeconfig")?.1;
-        Ok(Rkube { server: Server::of_kubeconfig(Path::new(kubeconfig))?, process, ready_after: after })
+        let kubeconfig = PathBuf::from(kubeconfig);
+        Ok(Rkube { server: Server::of_kubeconfig(&kubeconfig)?, kubeconfig, process, ready_after: after })
     }
 }
 

@@ -9,7 +9,7 @@ use rkube_machinery::Text;
 use rkube_operator::Queue;
 use serde_json::{Value, json};
 
-use super::graph::{Graph, Misplaced, Work};
+use super::graph::{Graph, Misplaced, Node, Work};
 use super::live::{Error, Live, PatchType};
 use super::object::{Coordinates, FOREGROUND, Metadata, ORPHAN, OwnerReference};
 use super::plan::{OwnerState, Plan, Policy, Situation, decide};
@@ -73,12 +73,11 @@ impl<L: Live> Collector<L> {
         if node.terminating && !node.waiting && !node.assumed {
             return Ok(());
         }
-        let outcome = self.look_at(&node.coordinates, node.serial, node.assumed, node.waiting).await;
+        let outcome = match self.look_at(&node.coordinates, node.serial, node.assumed, node.waiting).await {
+            Err(Error::NotFound) => self.not_found(&node).await,
+            other => other,
+        };
         match outcome {
-            Err(Error::NotFound) => {
-                self.change(|graph, work| graph.not_found(&node.coordinates, work));
-                Ok(())
-            }
             Err(Error::NoKind { .. }) => {
                 self.parked.lock().insert(uid.clone());
                 Ok(())
@@ -86,6 +85,21 @@ impl<L: Live> Collector<L> {
             Err(Error::NamespacedOwner) => Ok(()),
             other => other,
         }
+    }
+
+    /// There is no such object. What was only assumed may be in another namespace than its dependents are; then they are
+    /// told that it is not theirs.
+    async fn not_found(&self, node: &Node) -> Result<(), Error> {
+        let object = &node.coordinates;
+        if node.assumed
+            && let Some(found) = self.live.find_elsewhere(object).await?
+        {
+            let seen = found.seen(&object.api_version, &object.kind);
+            self.change(|graph, work| graph.verified(seen, node.serial, work));
+            return Ok(());
+        }
+        self.change(|graph, work| graph.not_found(object, work));
+        Ok(())
     }
 
     async fn look_at(&self, object: &Coordinates, serial: u64, assumed: bool, waiting: bool) -> Result<(), Error> {

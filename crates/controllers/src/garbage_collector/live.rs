@@ -11,7 +11,7 @@ use rkube_operator::kube::core::ApiResource;
 use rkube_operator::kube::{self, Client};
 use serde_json::{Value, json};
 
-use super::object::{Coordinates, Metadata, Partial};
+use super::object::{Coordinates, Metadata, Partial, PartialList};
 use super::plan::Policy;
 
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +45,8 @@ pub trait Live: Send + Sync + 'static {
     /// Whether objects of this kind have namespaces.
     fn is_namespaced(&self, api_version: &Text, kind: &Text) -> Result<bool, Error>;
     fn get(&self, object: &Coordinates) -> impl Future<Output = Result<Metadata, Error>> + Send;
+    /// The object of this uid, if it is in another namespace than is said.
+    fn find_elsewhere(&self, object: &Coordinates) -> impl Future<Output = Result<Option<Metadata>, Error>> + Send;
     /// Deletes the object of this uid, at this version if one is given.
     fn delete(
         &self,
@@ -157,6 +159,18 @@ impl Live for Cluster {
         let text = self.send(object, request).await?;
         let partial: Partial = serde_json::from_str(&text).map_err(|error| Error::Other(error.to_string()))?;
         Ok(partial.metadata)
+    }
+
+    async fn find_elsewhere(&self, object: &Coordinates) -> Result<Option<Metadata>, Error> {
+        let served = self.served(&object.api_version, &object.kind)?;
+        if !served.namespaced {
+            return Ok(None);
+        }
+        let path = format!("{}?fieldSelector=metadata.name%3D{}", served.resource_path(None), escaped(&object.name));
+        let request = request(Method::GET, path, "application/json", Vec::new())?;
+        let text = self.send(object, request).await?;
+        let found: PartialList = serde_json::from_str(&text).map_err(|error| Error::Other(error.to_string()))?;
+        Ok(found.items.into_iter().map(|item| item.metadata).find(|metadata| metadata.uid == object.uid))
     }
 
     async fn delete(&self, object: &Coordinates, resource_version: Option<&str>, policy: Policy) -> Result<(), Error> {

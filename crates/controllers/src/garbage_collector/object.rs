@@ -89,6 +89,12 @@ pub struct Partial {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+pub struct PartialList {
+    #[serde(default)]
+    pub items: Vec<Partial>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
     pub name: String,

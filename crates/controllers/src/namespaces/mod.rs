@@ -1,109 +1,177 @@
-//! Empties namespaces that are being deleted, then lets them go. Watches namespaces; deletes everything in them; writes
-//! their `finalize` subresource.
+//! Empties namespaces that are being deleted, then lets them go. Watches namespaces; deletes everything in them, pods
+//! first; writes their conditions, which say what is left and why, and their `finalize` subresource.
+
+mod content;
+mod plan;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use rkube_operator::kube::api::{Api, DeleteParams, DynamicObject, ListParams};
-use rkube_operator::kube::core::ApiResource;
-use rkube_operator::kube::discovery::{Discovery, Scope, verbs};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use parking_lot::Mutex;
+use rkube_machinery::host::Clock;
+use rkube_machinery::time;
+use rkube_operator::kube::api::{Api, PostParams};
 use rkube_operator::kube::{self, Client};
-use rkube_operator::{Outcome, Queue};
+use rkube_operator::{Outcome, Queue, Source};
 
 use crate::Context;
+use content::Content;
 
+const NAME: &str = "namespace-controller";
 const FINALIZER: &str = "kubernetes";
-const WORKERS: usize = 2;
-/// How long until a namespace that still holds something is looked at again.
-const AGAIN: Duration = Duration::from_millis(500);
+const WORKERS: usize = 10;
+/// A namespace that still holds something is looked at again after this time, then after twice as long each time, at
+/// most after the time that upstream waits.
+const AGAIN_FIRST: Duration = Duration::from_millis(100);
 
 pub async fn run(context: Context, grace: Duration) {
-    let Context { client, caches, .. } = context;
     let queue: Queue<String> = Queue::new();
     let adding = queue.clone();
-    let namespaces = caches.objects::<Namespace>().on_change(move |change| {
+    let namespaces = context.caches.objects::<Namespace>().on_change(move |change| {
         if change.new.is_some_and(|namespace| must_go(namespace)) {
             adding.add_after(change.key.name.clone(), grace);
         }
     });
     namespaces.synced().await;
-    let namespaces = Arc::new(namespaces);
-    rkube_operator::run("namespace-controller", queue.clone(), WORKERS, move |name: String| {
-        let (client, namespaces, waiting) = (client.clone(), namespaces.clone(), queue.clone());
+    let emptying = Arc::new(Emptying {
+        client: context.client,
+        source: context.caches.source().clone(),
+        clock: context.clock,
+        rounds: Mutex::default(),
+    });
+    rkube_operator::run(NAME, queue.clone(), WORKERS, move |name: String| {
+        let (emptying, waiting) = (emptying.clone(), queue.clone());
         async move {
-            let Some(namespace) = namespaces.get("", &name).filter(|found| must_go(found)) else {
-                return Ok(Outcome::Unchanged);
-            };
-            if empty(&client, &name).await? > 0 {
-                waiting.add_after(name, AGAIN);
-                return Ok(Outcome::Unchanged);
+            match emptying.reconcile(&name).await? {
+                Progress::Done => {
+                    emptying.rounds.lock().remove(&name);
+                    Ok::<_, kube::Error>(Outcome::Unchanged)
+                }
+                Progress::Remaining(seconds) => {
+                    let delay = emptying.next_delay(&name, seconds);
+                    waiting.add_after(name, delay);
+                    Ok(Outcome::Unchanged)
+                }
             }
-            finalize(&client, &namespace).await.map(|()| Outcome::Wrote)
         }
     })
     .await;
 }
 
-/// Whether this controller still holds the namespace.
+/// Whether something is still to be done before the namespace can go.
 fn must_go(namespace: &Namespace) -> bool {
     let finalizers = namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_ref());
-    namespace.metadata.deletion_timestamp.is_some()
-        && finalizers.is_some_and(|all| all.iter().any(|one| one == FINALIZER))
+    namespace.metadata.deletion_timestamp.is_some() && finalizers.is_some_and(|all| !all.is_empty())
 }
 
-/// Deletes everything in the namespace; returns how many kinds still have objects there.
-async fn empty(client: &Client, namespace: &str) -> Result<usize, kube::Error> {
-    let mut left = 0;
-    for resource in deletable(client).await? {
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-        let one = ListParams::default().limit(1);
-        if api.list_metadata(&one).await?.items.is_empty() {
-            continue;
+enum Progress {
+    Done,
+    /// Something is left, for so many seconds or less.
+    Remaining(i64),
+}
+
+struct Emptying {
+    client: Client,
+    source: Arc<dyn Source>,
+    clock: Arc<dyn Clock>,
+    /// How often namespaces were found to hold something.
+    rounds: Mutex<std::collections::HashMap<String, u32>>,
+}
+
+impl Emptying {
+    async fn reconcile(&self, name: &str) -> Result<Progress, kube::Error> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let Some(mut namespace) = api.get_opt(name).await?.filter(must_go) else { return Ok(Progress::Done) };
+        let findings = match self.source.resources().await {
+            Ok(kinds) => {
+                let deleted_seconds_ago = self.seconds_since(namespace.metadata.deletion_timestamp.as_ref());
+                Content { client: &self.client, namespace: name, deleted_seconds_ago }.delete(&kinds).await
+            }
+            Err(error) => plan::Findings { discovery_errors: vec![error], ..plan::Findings::default() },
+        };
+        if let Some(written) = self.tell(&api, &namespace, &findings).await? {
+            namespace = written;
         }
-        api.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
-        if !api.list_metadata(&one).await?.items.is_empty() {
-            left += 1;
+        if let Some(error) = findings.content_errors.first().or(findings.discovery_errors.first()) {
+            tracing::debug!(namespace = name, error, "not all of a namespace can be deleted");
+        }
+        let is_empty = findings.remaining.is_empty() && findings.estimate == 0;
+        if !is_empty || !findings.content_errors.is_empty() || !findings.discovery_errors.is_empty() {
+            return Ok(Progress::Remaining(findings.estimate));
+        }
+        self.finalize(&namespace).await
+    }
+
+    fn seconds_since(&self, deleted: Option<&Time>) -> i64 {
+        let deleted = deleted.and_then(|deleted| serde_json::to_value(deleted).ok());
+        let deleted = deleted.as_ref().and_then(serde_json::Value::as_str).and_then(|text| time::parse(text).ok());
+        deleted.map_or(0, |(seconds, _)| self.clock.now_seconds().saturating_sub(seconds))
+    }
+
+    /// Writes what was found to the namespace's status, if that changed.
+    async fn tell(
+        &self,
+        api: &Api<Namespace>,
+        namespace: &Namespace,
+        findings: &plan::Findings,
+    ) -> Result<Option<Namespace>, kube::Error> {
+        let now = serde_json::from_value(time::format_seconds(self.clock.now_seconds()).as_str().into());
+        let now: Time = now.map_err(kube::Error::SerdeError)?;
+        let mut changed = namespace.clone();
+        let status = changed.status.get_or_insert_default();
+        let was_active = status.phase.as_deref() != Some("Terminating");
+        status.phase = Some("Terminating".to_owned());
+        if !plan::set_conditions(status.conditions.get_or_insert_default(), findings, &now) && !was_active {
+            return Ok(None);
+        }
+        let name = namespace.metadata.name.as_deref().unwrap_or_default();
+        match api.replace_status(name, &PostParams::default(), &changed).await {
+            Ok(written) => Ok(Some(written)),
+            // Gone, or changed in the meantime: the next event says, and what matters is done all the same.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
+            Err(error) => Err(error),
         }
     }
-    Ok(left)
-}
 
-/// The namespaced kinds that can be listed and deleted, each in its preferred version.
-async fn deletable(client: &Client) -> Result<Vec<ApiResource>, kube::Error> {
-    let discovery = Discovery::new(client.clone()).run().await?;
-    let kinds = discovery.groups().flat_map(|group| group.recommended_resources());
-    let wanted = kinds.filter(|(_, able)| {
-        able.scope == Scope::Namespaced
-            && able.supports_operation(verbs::LIST)
-            && able.supports_operation(verbs::DELETE_COLLECTION)
-    });
-    Ok(wanted.map(|(resource, _)| resource).collect())
-}
-
-async fn finalize(client: &Client, namespace: &Namespace) -> Result<(), kube::Error> {
-    let mut namespace = namespace.clone();
-    if let Some(finalizers) = namespace.spec.as_mut().and_then(|spec| spec.finalizers.as_mut()) {
+    async fn finalize(&self, namespace: &Namespace) -> Result<Progress, kube::Error> {
+        let mut namespace = namespace.clone();
+        let Some(finalizers) = namespace.spec.as_mut().and_then(|spec| spec.finalizers.as_mut()) else {
+            return Ok(Progress::Done);
+        };
+        if !finalizers.iter().any(|one| one == FINALIZER) {
+            return Ok(Progress::Done);
+        }
         finalizers.retain(|one| one != FINALIZER);
+        let name = namespace.metadata.name.clone().unwrap_or_default();
+        let body = serde_json::to_vec(&namespace).map_err(kube::Error::SerdeError)?;
+        let request = http::Request::put(format!("/api/v1/namespaces/{name}/finalize"))
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body)
+            .map_err(kube::Error::HttpError)?;
+        match self.client.request_text(request).await {
+            Ok(_) => Ok(Progress::Done),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Progress::Done),
+            // Changed in the meantime: its event comes, and it is looked at again.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Progress::Remaining(0)),
+            Err(error) => Err(error),
+        }
     }
-    let name = namespace.metadata.name.clone().unwrap_or_default();
-    let body = serde_json::to_vec(&namespace).map_err(kube::Error::SerdeError)?;
-    let request = http::Request::put(format!("/api/v1/namespaces/{name}/finalize"))
-        .header(http::header::CONTENT_TYPE, "application/json")
-        .body(body)
-        .map_err(kube::Error::HttpError)?;
-    match client.request::<Namespace>(request).await {
-        Ok(_) => Ok(()),
-        // Gone, or changed in the meantime: the next event says.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        Err(error) => Err(error),
+
+    /// When to look at a namespace again that will hold something for so many seconds.
+    fn next_delay(&self, name: &str, seconds: i64) -> Duration {
+        let mut rounds = self.rounds.lock();
+        let round = rounds.entry(name.to_owned()).or_default();
+        *round = round.saturating_add(1);
+        let longest = Duration::from_secs(seconds.max(plan::FINALIZERS_ESTIMATE).unsigned_abs() / 2 + 1);
+        AGAIN_FIRST.saturating_mul(2_u32.saturating_pow(*round - 1)).min(longest)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::NamespaceSpec;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
 

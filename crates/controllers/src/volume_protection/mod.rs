@@ -8,12 +8,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
-use rkube_operator::kube::api::{Api, ListParams, Patch, PatchParams};
+use rkube_operator::kube::api::{Api, DynamicObject, ListParams, PostParams};
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::kube::{self, Client, Resource};
 use rkube_operator::{Informer, Item, Key, Outcome, Queue, Selection};
-use serde::de::DeserializeOwned;
-use serde_json::json;
 
 use crate::Context;
 
@@ -39,7 +37,9 @@ pub async fn claims(context: Context) {
     let guard = Guard {
         name: "persistentvolumeclaim-protection-controller",
         finalizer: "kubernetes.io/pvc-protection",
-        api: |client, namespace| Api::<PersistentVolumeClaim>::namespaced(client, namespace),
+        api: |client, namespace| {
+            Api::namespaced_with(client, namespace, &ApiResource::erase::<PersistentVolumeClaim>(&()))
+        },
         queue,
     };
     guard.run(context.client, context.caches.objects(), in_use).await;
@@ -50,7 +50,7 @@ pub async fn volumes(context: Context) {
     let guard = Guard {
         name: "persistentvolume-protection-controller",
         finalizer: "kubernetes.io/pv-protection",
-        api: |client, _| Api::<PersistentVolume>::all(client),
+        api: |client, _| Api::all_with(client, &ApiResource::erase::<PersistentVolume>(&())),
         queue: Queue::new(),
     };
     let in_use = |volume: Arc<PersistentVolume>| async move { Ok(plan::is_bound(&volume)) };
@@ -88,7 +88,7 @@ pub async fn classes(context: Context) {
     let guard = Guard {
         name: "volumeattributesclass-protection-controller",
         finalizer: "kubernetes.io/vac-protection",
-        api: |client, _| Api::<VolumeAttributesClass>::all(client),
+        api: |client, _| Api::all_with(client, &ApiResource::erase::<VolumeAttributesClass>(&())),
         queue,
     };
     guard.run(context.client, context.caches.objects(), in_use).await;
@@ -107,21 +107,30 @@ fn claims_of_pod(item: &Item) -> Option<ClaimsOfPod> {
     (!claims.is_empty()).then_some(ClaimsOfPod(claims))
 }
 
+/// Takes the finalizer away. The roles of these controllers let them update, not patch; the object is not read by a type
+/// of ours, so that it keeps what only its writer knows.
+async fn release(api: Api<DynamicObject>, name: &str, finalizer: &str) -> Result<Outcome, kube::Error> {
+    let mut object = api.get(name).await?;
+    if !plan::is_held(&object.metadata, finalizer) {
+        return Ok(Outcome::Unchanged);
+    }
+    object.metadata.finalizers.iter_mut().for_each(|all| all.retain(|one| one != finalizer));
+    api.replace(name, &PostParams::default(), &object).await.map(|_| Outcome::Wrote)
+}
+
 /// What takes the finalizer from every object that is to go and is not in use.
-struct Guard<K> {
+struct Guard {
     name: &'static str,
     finalizer: &'static str,
-    api: fn(Client, &str) -> Api<K>,
+    api: fn(Client, &str) -> Api<DynamicObject>,
     /// Objects to look at, whenever they or those who use them change.
     queue: Queue<Key>,
 }
 
-impl<K> Guard<K>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
-{
-    async fn run<InUse, Answer>(self, client: Client, objects: Informer<K>, in_use: InUse)
+impl Guard {
+    async fn run<K, InUse, Answer>(self, client: Client, objects: Informer<K>, in_use: InUse)
     where
+        K: Resource<DynamicType = ()> + Send + Sync + 'static,
         InUse: Fn(Arc<K>) -> Answer + Clone + Send + Sync + 'static,
         Answer: Future<Output = Result<bool, kube::Error>> + Send,
     {
@@ -144,12 +153,9 @@ where
                 if in_use(object).await? {
                     return Ok(Outcome::Unchanged);
                 }
-                let patch = json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [finalizer] } });
-                let api = api(client, &key.namespace);
-                match api.patch(&key.name, &PatchParams::default(), &Patch::Strategic(&patch)).await {
-                    Ok(_) => Ok(Outcome::Wrote),
+                match release(api(client, &key.namespace), &key.name, finalizer).await {
                     Err(kube::Error::Api(status)) if status.code == 404 => Ok(Outcome::Wrote),
-                    Err(error) => Err(error),
+                    released => released,
                 }
             }
         })

@@ -23,7 +23,7 @@ pub struct WebhookRules {
 
 /// What an old object's faults let a new one have too.
 #[derive(Default)]
-struct Options {
+struct WebhookOptions {
     ignore_match_conditions: bool,
     any_side_effects: bool,
     any_review_versions: bool,
@@ -46,13 +46,13 @@ impl Registration for WebhookRules {
     }
 
     fn validate(&self, configuration: &Value, old: Option<&Value>, errors: &mut Errors) {
-        let options = old.map_or_else(Options::default, |old| Options::of(configuration, old));
+        let options = old.map_or_else(WebhookOptions::default, |old| WebhookOptions::of(configuration, old));
         self.validate_hooks(configuration, &options, errors);
     }
 }
 
 impl WebhookRules {
-    fn validate_hooks(&self, configuration: &Value, options: &Options, errors: &mut Errors) {
+    fn validate_hooks(&self, configuration: &Value, options: &WebhookOptions, errors: &mut Errors) {
         let hooks = configuration.list("webhooks");
         let mut seen = Seen::new();
         for (index, hook) in hooks.iter().enumerate() {
@@ -66,7 +66,7 @@ impl WebhookRules {
         }
     }
 
-    fn validate_hook(&self, path: Path<'_>, hook: &Value, options: &Options, errors: &mut Errors) {
+    fn validate_hook(&self, path: Path<'_>, hook: &Value, options: &WebhookOptions, errors: &mut Errors) {
         names::fully_qualified_name(path.child("name"), hook.str("name"), errors);
         let rules = path.child("rules");
         for (index, rule) in hook.list("rules").iter().enumerate() {
@@ -98,8 +98,8 @@ impl WebhookRules {
     }
 }
 
-impl Options {
-    fn of(configuration: &Value, old: &Value) -> Options {
+impl WebhookOptions {
+    fn of(configuration: &Value, old: &Value) -> WebhookOptions {
         let (hooks, old_hooks) = (configuration.list("webhooks"), old.list("webhooks"));
         let conditions = |hooks: &[Value], index: usize| hooks[index].get("matchConditions").clone();
         let same_conditions = hooks.len() == old_hooks.len()
@@ -110,7 +110,7 @@ impl Options {
                 meta::validate_label_selector(Path::ROOT, hook.get(field), false, &mut selector_errors);
             }
         }
-        Options {
+        WebhookOptions {
             ignore_match_conditions: same_conditions,
             any_side_effects: old_hooks.iter().any(|hook| !NO_SIDE_EFFECTS.contains(&hook.str("sideEffects"))),
             any_review_versions: old_hooks.iter().any(lacks_known_version),
@@ -135,7 +135,7 @@ fn one_of(path: Path<'_>, hook: &Value, field: &str, known: &[&str], errors: &mu
     }
 }
 
-fn validate_review_versions(path: Path<'_>, hook: &Value, options: &Options, errors: &mut Errors) {
+fn validate_review_versions(path: Path<'_>, hook: &Value, options: &WebhookOptions, errors: &mut Errors) {
     let versions = hook.list("admissionReviewVersions");
     if versions.is_empty() {
         return errors.required(path, format!("must specify one of {}", REVIEW_VERSIONS.join(", ")));

@@ -5,7 +5,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::selector::labels::Selector;
 use rkube_machinery::{Value, names};
 
-use crate::core::pod_spec::{self, Options, go_form};
+use crate::core::pod_spec::{self, PodOptions, go_form};
 
 pub(crate) const SPEC: Path<'static> = Path::new("spec");
 pub(crate) const STATUS: Path<'static> = Path::new("status");
@@ -68,8 +68,8 @@ pub(crate) fn same_claims(claims: &[Value], old: &[Value]) -> bool {
 }
 
 /// The exceptions for a template that replaces another; none for a new one.
-pub(crate) fn options(old: Option<&Value>) -> Options {
-    old.map_or_else(Options::for_create, |old| Options::for_update(old.at(&["spec", "template"])))
+pub(crate) fn options(old: Option<&Value>) -> PodOptions {
+    old.map_or_else(PodOptions::for_create, |old| PodOptions::for_update(old.at(&["spec", "template"])))
 }
 
 /// Checks a template whose pods run for ever, and that the selector finds them. `owner` is the kind as errors name it.
@@ -77,7 +77,7 @@ pub(crate) fn validate(
     path: Path<'_>,
     template: &Value,
     selector: &Selector,
-    options: &Options,
+    options: &PodOptions,
     owner: &str,
     errors: &mut Errors,
 ) {

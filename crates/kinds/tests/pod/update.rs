@@ -305,7 +305,7 @@ fn templates_are_checked_too() {
     );
     pod_spec::default_pod_spec(template.get_mut("spec"));
     let mut errors = Errors::new();
-    pod_spec::validate_pod_template(Path::new("template"), &template, &pod_spec::Options::for_create(), &mut errors);
+    pod_spec::validate_pod_template(Path::new("template"), &template, &pod_spec::PodOptions::for_create(), &mut errors);
     let fields: Vec<_> = errors.0.iter().map(|error| error.field.as_str()).collect();
     assert_eq!(fields, ["template.labels", "template.spec.ephemeralContainers"]);
     let warnings =

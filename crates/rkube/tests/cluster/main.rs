@@ -22,6 +22,7 @@ mod kopf;
 mod kube_rs;
 mod kube_rs_custom;
 mod kubectl_apply;
+mod kubectl_cascade;
 mod kubectl_change;
 mod kubectl_discover;
 mod kubectl_kinds;

@@ -14,8 +14,10 @@ mod definitions;
 mod directory;
 mod doubling;
 mod ending;
+mod endpoints;
 mod envtest;
 mod full_disk;
+mod garbage;
 mod identity;
 mod join;
 mod load;
@@ -23,6 +25,7 @@ mod log;
 mod private;
 mod requests;
 mod sizes;
+mod tokens;
 mod watches;
 mod webhook;
 

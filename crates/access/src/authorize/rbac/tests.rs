@@ -4,7 +4,7 @@ use rkube_catalog::Snapshot;
 use rkube_machinery::{Text, Value, json, object};
 
 use super::*;
-use crate::authorize::{Authorizers, ResourceAttributes};
+use crate::authorize::{Authorizers, Mode, ResourceAttributes};
 use crate::{AUTHENTICATED, MASTERS};
 
 const SETS: usize = 10_000;
@@ -356,4 +356,14 @@ fn rules_cover_others() {
     let many: Vec<Text> = (0..1000).map(|number| format!("x{number}").into()).collect();
     let huge = Rule { verbs: many.clone(), groups: many.clone(), resources: many, ..Rule::default() };
     assert_eq!(owned.covers(&[huge]), Err(Uncovered::TooMany));
+}
+
+#[test]
+fn modes_say_who_is_asked() {
+    let catalog = catalog(&[]);
+    let asked = asks("get", "pods", "n");
+    assert!(!Authorizers::new(&catalog).allow(&User::default(), &asked));
+    let open = Authorizers::of_modes(&catalog, &[Mode::Rbac, Mode::AlwaysAllow]);
+    assert!(open.allow(&User::default(), &asked));
+    assert_eq!(open.rules(&User::default(), "n").rules.len(), 2);
 }

@@ -5,7 +5,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, names};
 
 use super::is_condition_true;
-use super::options::Options;
+use super::options::DefinitionOptions;
 use crate::admissionregistration::client_config;
 use crate::certificates::pem;
 
@@ -14,7 +14,7 @@ const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const NOT_WEBHOOK: &str = "should not be set when strategy is not set to Webhook";
 
 /// `path` is that of `conversion`.
-pub fn validate(path: Path<'_>, spec: &Value, options: &Options<'_>, errors: &mut Errors) {
+pub fn validate(path: Path<'_>, spec: &Value, options: &DefinitionOptions<'_>, errors: &mut Errors) {
     let conversion = spec.get("conversion");
     if conversion.is_null() {
         return;

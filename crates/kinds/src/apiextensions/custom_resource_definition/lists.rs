@@ -4,13 +4,13 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use super::internal::shown_items;
-use super::options::Options;
+use super::options::DefinitionOptions;
 
 const LIST_TYPE: &str = "x-kubernetes-list-type";
 const LIST_MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 
-pub fn validate(path: Path<'_>, schema: &Value, options: &Options<'_>, errors: &mut Errors) {
+pub fn validate(path: Path<'_>, schema: &Value, options: &DefinitionOptions<'_>, errors: &mut Errors) {
     validate_type(path, schema, MAP_TYPE, "object", errors);
     let map_type = schema.get(MAP_TYPE);
     if !map_type.is_null() && !matches!(map_type.as_str(), "atomic" | "granular") {

@@ -23,7 +23,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, object};
 
 use self::internal::Internal;
-use self::options::Options;
+use self::options::DefinitionOptions;
 use crate::admissionregistration::client_config;
 use crate::columns::{CREATED_AT, NAME};
 use crate::fields::carry;
@@ -82,7 +82,7 @@ impl Rules for CustomResourceDefinitionRules {
 
     fn validate_create(&self, definition: &Value, errors: &mut Errors) {
         names::validate_metadata(definition, errors);
-        validate::validate(definition, None, &Options::of_new(), errors);
+        validate::validate(definition, None, &DefinitionOptions::of_new(), errors);
     }
 
     fn prepare_update(&self, part: Part, definition: &mut Value, old: &Value) {
@@ -99,7 +99,7 @@ impl Rules for CustomResourceDefinitionRules {
             return names::validate_status(definition, errors);
         }
         let (new, old_spec) = (Internal::of(definition.get("spec")), Internal::of(old.get("spec")));
-        validate::validate(definition, Some(old), &Options::of_update(&new, old, &old_spec), errors);
+        validate::validate(definition, Some(old), &DefinitionOptions::of_update(&new, old, &old_spec), errors);
     }
 
     fn warnings(&self, definition: &Value, old: Option<&Value>) -> Vec<String> {

@@ -11,7 +11,7 @@ use super::{conversion, defaults, is_condition_true, lists, search, selectable, 
 use crate::custom::check_structural;
 
 #[derive(Clone, Debug)]
-pub struct Options<'a> {
+pub struct DefinitionOptions<'a> {
     /// Reviews must be in a version that servers have known for long enough.
     pub require_known_review_version: bool,
     /// Scope and kind may not change: there may be objects.
@@ -33,9 +33,9 @@ pub struct Options<'a> {
     pub allow_many_selectable: BTreeSet<&'a str>,
 }
 
-impl<'a> Options<'a> {
-    pub fn of_new() -> Options<'a> {
-        Options {
+impl<'a> DefinitionOptions<'a> {
+    pub fn of_new() -> DefinitionOptions<'a> {
+        DefinitionOptions {
             require_known_review_version: true,
             fixed_names: false,
             require_schema: true,
@@ -51,9 +51,9 @@ impl<'a> Options<'a> {
         }
     }
 
-    pub fn of_update(new: &Internal<'a>, old: &Value, old_spec: &Internal<'a>) -> Options<'a> {
+    pub fn of_update(new: &Internal<'a>, old: &Value, old_spec: &Internal<'a>) -> DefinitionOptions<'a> {
         let none = |mut found: fn(&Value) -> bool| !old_spec.schemas().any(|schema| search::any(schema, &mut found));
-        Options {
+        DefinitionOptions {
             require_known_review_version: conversion::requires_known_review_version(old_spec.spec),
             fixed_names: is_condition_true(old, "Established"),
             require_schema: old_spec.missing_schemas().next().is_none(),

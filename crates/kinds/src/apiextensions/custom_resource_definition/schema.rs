@@ -6,7 +6,7 @@ use rkube_machinery::schema::structural::Structural;
 
 use super::defaults;
 use super::internal::shown_schema;
-use super::options::Options;
+use super::options::DefinitionOptions;
 use super::walk::Walk;
 use crate::custom::check_structural;
 use crate::custom::rules::Context as Site;
@@ -93,7 +93,7 @@ pub fn validate(
     validation: &Value,
     has_status: bool,
     is_unchanged: bool,
-    options: &Options<'_>,
+    options: &DefinitionOptions<'_>,
     errors: &mut Errors,
 ) {
     let schema = validation.get("openAPIV3Schema");
@@ -169,7 +169,7 @@ fn validate_structural(
     path: Path<'_>,
     schema: &Value,
     structural: &Structural,
-    options: &Options<'_>,
+    options: &DefinitionOptions<'_>,
     errors: &mut Errors,
 ) -> bool {
     let mut found = check_structural(schema, path);

@@ -6,13 +6,13 @@ use rkube_machinery::schema::structural::{JsonType, Structural};
 
 use super::SPEC;
 use super::internal::{Parts, Version};
-use super::options::Options;
+use super::options::DefinitionOptions;
 use crate::custom::rules::resolve_field_path;
 
 pub const FIELDS_MAX: usize = 8;
 
 /// The fields that all versions share. Upstream wants a schema that all versions share then.
-pub fn validate_shared(shared: &Parts<'_>, options: &Options<'_>, errors: &mut Errors) {
+pub fn validate_shared(shared: &Parts<'_>, options: &DefinitionOptions<'_>, errors: &mut Errors) {
     let path = SPEC.child("selectableFields");
     if shared.selectable_fields.items().is_empty() {
         return;
@@ -24,7 +24,7 @@ pub fn validate_shared(shared: &Parts<'_>, options: &Options<'_>, errors: &mut E
 }
 
 /// The fields of one version; `path` is that of the version.
-pub fn validate_version(path: Path<'_>, version: &Version<'_>, options: &Options<'_>, errors: &mut Errors) {
+pub fn validate_version(path: Path<'_>, version: &Version<'_>, options: &DefinitionOptions<'_>, errors: &mut Errors) {
     let parts = &version.parts;
     if parts.selectable_fields.items().is_empty() {
         return;
@@ -42,7 +42,7 @@ fn validate_with_schema(
     fields_path: Path<'_>,
     parts: &Parts<'_>,
     version: &str,
-    options: &Options<'_>,
+    options: &DefinitionOptions<'_>,
     errors: &mut Errors,
 ) {
     match Structural::read(parts.schema.get("openAPIV3Schema")) {
@@ -56,7 +56,7 @@ fn validate(
     fields: &Value,
     schema: &Structural,
     version: &str,
-    options: &Options<'_>,
+    options: &DefinitionOptions<'_>,
     errors: &mut Errors,
 ) {
     let mut distinct: Vec<String> = Vec::new();

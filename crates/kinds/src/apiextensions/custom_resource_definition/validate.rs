@@ -5,11 +5,11 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::names::dns1123_subdomain;
 
 use super::internal::Internal;
-use super::options::Options;
+use super::options::DefinitionOptions;
 use super::{SPEC, STATUS, approval, conversion, names, schema, search, selectable, version};
 
 /// `old` is there on updates.
-pub fn validate(definition: &Value, old: Option<&Value>, options: &Options<'_>, errors: &mut Errors) {
+pub fn validate(definition: &Value, old: Option<&Value>, options: &DefinitionOptions<'_>, errors: &mut Errors) {
     let internal = Internal::of(definition.get("spec"));
     validate_spec(&internal, options, errors);
     if let Some(old) = old {
@@ -26,7 +26,7 @@ pub fn validate(definition: &Value, old: Option<&Value>, options: &Options<'_>, 
     }
 }
 
-fn validate_spec(internal: &Internal<'_>, options: &Options<'_>, errors: &mut Errors) {
+fn validate_spec(internal: &Internal<'_>, options: &DefinitionOptions<'_>, errors: &mut Errors) {
     let spec = internal.spec;
     validate_group(spec.str("group"), errors);
     match spec.str("scope") {
@@ -81,7 +81,7 @@ impl Internal<'_> {
     }
 }
 
-fn validate_has_schemas(internal: &Internal<'_>, options: &Options<'_>, errors: &mut Errors) {
+fn validate_has_schemas(internal: &Internal<'_>, options: &DefinitionOptions<'_>, errors: &mut Errors) {
     if !options.require_schema && internal.preserves_unknown_fields() {
         return;
     }
@@ -97,7 +97,7 @@ fn validate_has_schemas(internal: &Internal<'_>, options: &Options<'_>, errors: 
     }
 }
 
-fn validate_versions(internal: &Internal<'_>, options: &Options<'_>, errors: &mut Errors) {
+fn validate_versions(internal: &Internal<'_>, options: &DefinitionOptions<'_>, errors: &mut Errors) {
     let path = SPEC.child("versions");
     for (index, version) in internal.versions.iter().enumerate() {
         let path = path.index(index);
@@ -120,7 +120,7 @@ fn validate_versions(internal: &Internal<'_>, options: &Options<'_>, errors: &mu
 }
 
 /// Scope and kind decide where objects are stored, group and plural are in the definition's own name.
-fn validate_immutable_fields(spec: &Value, old: &Value, options: &Options<'_>, errors: &mut Errors) {
+fn validate_immutable_fields(spec: &Value, old: &Value, options: &DefinitionOptions<'_>, errors: &mut Errors) {
     let (names_path, names, old_names) = (SPEC.child("names"), spec.get("names"), old.get("names"));
     if options.fixed_names {
         validate_immutable(SPEC.child("scope"), spec.str("scope"), old.str("scope"), errors);

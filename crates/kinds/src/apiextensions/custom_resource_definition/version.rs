@@ -4,7 +4,7 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path, is_printable};
 
 use super::internal::Version;
-use super::options::Options;
+use super::options::DefinitionOptions;
 use super::{schema, selectable};
 
 const WARNING_MAX_BYTES: usize = 256;
@@ -12,7 +12,13 @@ const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string
 const COLUMN_FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
 /// `has_status`: the version has a `status` subresource, perhaps as all versions have.
-pub fn validate(path: Path<'_>, version: &Version<'_>, has_status: bool, options: &Options<'_>, errors: &mut Errors) {
+pub fn validate(
+    path: Path<'_>,
+    version: &Version<'_>,
+    has_status: bool,
+    options: &DefinitionOptions<'_>,
+    errors: &mut Errors,
+) {
     let (value, parts) = (version.value, &version.parts);
     validate_warning(path.child("deprecationWarning"), value, errors);
     let is_unchanged = options.unchanged_schemas.contains(value.str("name"));

@@ -4,7 +4,7 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use super::lists;
-use super::options::Options;
+use super::options::DefinitionOptions;
 use super::rules;
 use crate::custom::rules::{Context as Site, TotalCost};
 
@@ -13,7 +13,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 pub const META_FIELDS: [&str; 3] = ["metadata", "kind", "apiVersion"];
 
 pub struct Walk<'o> {
-    options: &'o Options<'o>,
+    options: &'o DefinitionOptions<'o>,
     /// The schema is the old one: what its rules cost one by one is not looked at.
     is_unchanged: bool,
     /// What is wrong with the schema; what is wrong with its rules comes after all of it.
@@ -36,7 +36,7 @@ pub struct Context<'p> {
 }
 
 impl<'o> Walk<'o> {
-    pub fn new(options: &'o Options<'o>, is_unchanged: bool) -> Walk<'o> {
+    pub fn new(options: &'o DefinitionOptions<'o>, is_unchanged: bool) -> Walk<'o> {
         Walk { options, is_unchanged, errors: Errors::new(), rule_errors: Errors::new(), costs: TotalCost::default() }
     }
 

@@ -6,10 +6,10 @@ use rkube_machinery::{Value, names};
 
 use crate::apps::template::{self, SPEC, STATUS};
 use crate::apps::{numbers, selector};
-use crate::core::pod_spec::{Options, go_form};
+use crate::core::pod_spec::{PodOptions, go_form};
 use crate::meta;
 
-pub(super) fn spec(spec: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn spec(spec: &Value, options: &PodOptions, errors: &mut Errors) {
     let (path, labels) = (SPEC.child("selector"), spec.get("selector"));
     meta::validate_label_selector(path, labels, options.any_label_value_in_selectors, errors);
     // A selector that cannot be read is wrong enough: pods are not held against it.

@@ -9,7 +9,7 @@ use rkube_machinery::selector::labels::Selector;
 use super::template::{self, SPEC, STATUS};
 use super::{cells, numbers, selector};
 use crate::columns::{AGE, NAME};
-use crate::core::pod_spec::{Options, go_form};
+use crate::core::pod_spec::{PodOptions, go_form};
 use crate::fields::{carry, carry_inner};
 use crate::kind::{Column, Part, Row, RowScale, Rules, Subresource};
 
@@ -134,7 +134,7 @@ fn default_rollback(deployment: &mut Value) {
     }
 }
 
-fn validate_spec(deployment: &Value, options: &Options, errors: &mut Errors) {
+fn validate_spec(deployment: &Value, options: &PodOptions, errors: &mut Errors) {
     let spec = deployment.get("spec");
     numbers::validate_not_negative(SPEC, spec, &["replicas"], errors);
     let path = SPEC.child("selector");

@@ -7,7 +7,7 @@ use rkube_machinery::field::Errors;
 use super::template::{self, SPEC, STATUS};
 use super::{cells, numbers, selector};
 use crate::columns::{AGE, NAME};
-use crate::core::pod_spec::Options;
+use crate::core::pod_spec::PodOptions;
 use crate::fields::carry;
 use crate::kind::{Column, Part, Row, RowScale, Rules, Subresource};
 
@@ -84,7 +84,7 @@ impl Rules for ReplicaSetRules {
     }
 }
 
-fn validate_spec(spec: &Value, options: &Options, errors: &mut Errors) {
+fn validate_spec(spec: &Value, options: &PodOptions, errors: &mut Errors) {
     numbers::validate_not_negative(SPEC, spec, &["replicas", "minReadySeconds"], errors);
     let path = SPEC.child("selector");
     // The words speak of a deployment, as clients know them.

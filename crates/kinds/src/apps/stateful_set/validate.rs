@@ -8,7 +8,7 @@ use rkube_machinery::{Value, names, object};
 use crate::apps::template::{self, SPEC, STATUS};
 use crate::apps::{numbers, selector};
 use crate::core::pod_spec::checks::Seen;
-use crate::core::pod_spec::{self, Options, annotations, go_form};
+use crate::core::pod_spec::{self, PodOptions, annotations, go_form};
 use crate::meta;
 
 const METADATA: Path<'static> = Path::new("metadata");
@@ -24,13 +24,13 @@ struct Extent {
     template: bool,
 }
 
-pub(super) fn new_spec(spec: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn new_spec(spec: &Value, options: &PodOptions, errors: &mut Errors) {
     let all = Extent { service_name: true, claims: true, template: true };
     validate_spec(spec, options, all, errors);
 }
 
 /// What cannot change is not looked at again; nor is the template of a set that was wrong before.
-pub(super) fn changed_spec(spec: &Value, old: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn changed_spec(spec: &Value, old: &Value, options: &PodOptions, errors: &mut Errors) {
     let extent = Extent { service_name: false, claims: false, template: true };
     let mut before = Errors::new();
     validate_spec(old, options, extent, &mut before);
@@ -46,7 +46,7 @@ pub(super) fn changed_spec(spec: &Value, old: &Value, options: &Options, errors:
     }
 }
 
-fn validate_spec(spec: &Value, options: &Options, extent: Extent, errors: &mut Errors) {
+fn validate_spec(spec: &Value, options: &PodOptions, extent: Extent, errors: &mut Errors) {
     let path = SPEC.child("podManagementPolicy");
     match spec.str("podManagementPolicy") {
         "" => errors.required(path, ""),
@@ -73,7 +73,7 @@ fn validate_spec(spec: &Value, options: &Options, extent: Extent, errors: &mut E
     validate_template(spec, options, extent, errors);
 }
 
-fn validate_template(spec: &Value, options: &Options, extent: Extent, errors: &mut Errors) {
+fn validate_template(spec: &Value, options: &PodOptions, extent: Extent, errors: &mut Errors) {
     let path = SPEC.child("template");
     let found = selector::validate(SPEC.child("selector"), spec.get("selector"), "statefulset", "", errors);
     if let Some(found) = found {

@@ -10,7 +10,7 @@ use rkube_machinery::field::{Errors, Path};
 use super::job::spec::{self, not_negative};
 use super::job::{columns, name_warning};
 use crate::columns::{AGE, NAME, NONE, since};
-use crate::core::pod_spec::{self, Options};
+use crate::core::pod_spec::{self, PodOptions};
 use crate::fields::carry;
 use crate::kind::{Column, Part, Row, Rules, Subresource};
 
@@ -99,7 +99,7 @@ impl Rules for CronJobRules {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut Errors) {
-        validate_spec(object.get("spec"), None, &Options::for_create(), errors);
+        validate_spec(object.get("spec"), None, &PodOptions::for_create(), errors);
         let name = object.get("metadata").str("name");
         if name.len() > NAME_MAX {
             let meta = Path::new("metadata");
@@ -117,7 +117,7 @@ impl Rules for CronJobRules {
 
     fn validate_update(&self, part: Part, object: &Value, old: &Value, errors: &mut Errors) {
         if part == Part::Main {
-            let options = Options::for_update(job_spec(old).get("template"));
+            let options = PodOptions::for_update(job_spec(old).get("template"));
             validate_spec(object.get("spec"), Some(old.get("spec")), &options, errors);
         }
     }
@@ -153,7 +153,7 @@ fn pods_mut(object: &mut Value) -> &mut Value {
     template.object_mut("spec").object_mut("template").object_mut("spec")
 }
 
-fn validate_spec(spec: &Value, old: Option<&Value>, options: &Options, errors: &mut Errors) {
+fn validate_spec(spec: &Value, old: Option<&Value>, options: &PodOptions, errors: &mut Errors) {
     if spec.str("schedule").is_empty() {
         errors.required(SPEC.child("schedule"), "");
     } else {

@@ -6,7 +6,7 @@ use rkube_machinery::names;
 
 use super::policies;
 use crate::core::pod_spec::go_form::go_json;
-use crate::core::pod_spec::{self, Options};
+use crate::core::pod_spec::{self, PodOptions};
 
 /// An indexed job keeps lists of indexes in its status, whose length these bounds keep small.
 const PARALLELISM_MAX: i64 = 100_000;
@@ -62,7 +62,7 @@ pub(crate) fn default_inner(spec: &mut Value) {
 }
 
 /// Checks a job spec but for its selector.
-pub(crate) fn validate(path: Path<'_>, spec: &Value, options: &Options, errors: &mut Errors) {
+pub(crate) fn validate(path: Path<'_>, spec: &Value, options: &PodOptions, errors: &mut Errors) {
     let counts = ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"];
     for field in counts.into_iter().chain(["backoffLimitPerIndex", "maxFailedIndexes"]) {
         not_negative(path, spec, field, errors);

@@ -7,19 +7,19 @@ use rkube_machinery::{Value, names, object};
 use super::selector::{CONTROLLER_UID, JOB_NAME, validate_generated};
 use super::status::is_true;
 use super::{SPEC, spec};
-use crate::core::pod_spec::Options;
+use crate::core::pod_spec::PodOptions;
 use crate::core::pod_spec::go_form::{self, go_json};
 use crate::meta;
 
 const IMMUTABLE: &str = "field is immutable";
 
 pub(super) fn validate_new(job: &Value, errors: &mut Errors) {
-    validate_whole(job, true, &Options::for_create(), errors);
+    validate_whole(job, true, &PodOptions::for_create(), errors);
 }
 
 pub(super) fn validate_change(job: &Value, old: &Value, errors: &mut Errors) {
     let old_spec = old.get("spec");
-    let mut options = Options::for_update(old_spec.get("template"));
+    let mut options = PodOptions::for_update(old_spec.get("template"));
     options.any_label_value_in_selectors |= selects_bad_value(old_spec.get("selector"));
     let labels = old_spec.at(&["template", "metadata"]).map("labels");
     let prefixed = labels.contains(JOB_NAME) && labels.contains(CONTROLLER_UID);
@@ -38,7 +38,7 @@ pub(super) fn validate_change(job: &Value, old: &Value, errors: &mut Errors) {
     stays(new_spec, old_spec, "successPolicy", "SuccessPolicy", errors);
 }
 
-fn validate_whole(job: &Value, prefixed: bool, options: &Options, errors: &mut Errors) {
+fn validate_whole(job: &Value, prefixed: bool, options: &PodOptions, errors: &mut Errors) {
     validate_generated(job, prefixed, errors);
     let spec = job.get("spec");
     validate_spec(spec, options, errors);
@@ -54,7 +54,7 @@ fn validate_whole(job: &Value, prefixed: bool, options: &Options, errors: &mut E
     }
 }
 
-fn validate_spec(spec: &Value, options: &Options, errors: &mut Errors) {
+fn validate_spec(spec: &Value, options: &PodOptions, errors: &mut Errors) {
     spec::validate(SPEC, spec, options, errors);
     let path = SPEC.child("selector");
     let selector = spec.get("selector");

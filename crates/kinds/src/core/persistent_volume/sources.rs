@@ -6,7 +6,7 @@ use rkube_machinery::field::{Errors, Path};
 use crate::core::pod_spec::checks::{dns_label, dns_subdomain, no_backsteps, require};
 use crate::core::pod_spec::storage_sources::{self as shared, is_address, is_iqn};
 use crate::core::pod_spec::volumes::validate_host_path;
-use crate::core::pod_spec::{Options, validate_driver_name};
+use crate::core::pod_spec::{PodOptions, validate_driver_name};
 
 const UNIT_WORDS: &str = "must be between 0 and 255, inclusive";
 const PORTAL_MAX_BYTES: usize = 64;
@@ -14,7 +14,7 @@ const PORTAL_MAX_BYTES: usize = 64;
 /// The context of a check: the volume's name and the options that checks for pods take.
 struct Context<'a> {
     name: &'a str,
-    options: Options,
+    options: PodOptions,
 }
 
 type Check = fn(Path<'_>, &Value, &Context<'_>, &mut Errors);
@@ -67,7 +67,7 @@ const SOURCES: &[Source] = &[
 
 /// Exactly one source. `name` is the volume's own, where it has one.
 pub(super) fn validate(path: Path<'_>, spec: &Value, name: Option<&str>, errors: &mut Errors) {
-    let context = Context { name: name.unwrap_or_default(), options: Options::default() };
+    let context = Context { name: name.unwrap_or_default(), options: PodOptions::default() };
     let mut found = false;
     for source in SOURCES {
         let value = spec.get(source.field);

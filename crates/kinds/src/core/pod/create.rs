@@ -3,7 +3,7 @@
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Map, Value, object};
 
-use super::super::pod_spec::{self, Options, annotations, security, warnings};
+use super::super::pod_spec::{self, PodOptions, annotations, security, warnings};
 use super::{qos, validate_annotations_and_spec};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -136,7 +136,7 @@ pub(super) fn app_armor_warnings(pod: &Value) -> Vec<String> {
 }
 
 pub(super) fn validate(pod: &Value, errors: &mut Errors) {
-    let options = Options::for_create().of_pod();
+    let options = PodOptions::for_create().of_pod();
     validate_annotations_and_spec(pod, &options, errors);
     let (spec, path) = (pod.get("spec"), Path::new("spec"));
     if !spec.list("ephemeralContainers").is_empty() {

@@ -3,7 +3,7 @@
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path, quote};
 
-use super::super::pod_spec::{self, Options, annotations, go_form};
+use super::super::pod_spec::{self, PodOptions, annotations, go_form};
 use super::{carry, carry_metadata, count_generation, update, validate_annotations_and_spec};
 
 pub(super) fn prepare(pod: &mut Value, old: &Value) {
@@ -21,7 +21,7 @@ pub(super) fn prepare(pod: &mut Value, old: &Value) {
     count_generation(pod, old);
 }
 
-pub(super) fn validate(pod: &Value, old: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn validate(pod: &Value, old: &Value, options: &PodOptions, errors: &mut Errors) {
     if old.get("metadata").map("annotations").contains(annotations::MIRROR) {
         *errors = Errors::new();
         return errors.forbidden(Path::ROOT.key(""), "static pods do not support ephemeral containers");

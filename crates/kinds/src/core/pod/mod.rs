@@ -18,7 +18,7 @@ use rkube_machinery::managed::Reset;
 use rkube_machinery::names;
 use rkube_machinery::names::address;
 
-use super::pod_spec::{self, Options};
+use super::pod_spec::{self, PodOptions};
 use crate::kind::{Part, Row, RowCondition, Rules, Selectable, Subresource};
 
 const fn connection(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Subresource {
@@ -106,7 +106,7 @@ impl Rules for PodRules {
     }
 
     fn validate_update(&self, part: Part, pod: &Value, old: &Value, errors: &mut Errors) {
-        let options = Options::for_update(old).of_pod();
+        let options = PodOptions::for_update(old).of_pod();
         match part {
             Part::Main => update::validate(pod, old, &options, errors),
             Part::Status => status::validate(pod, old, &options, errors),
@@ -198,7 +198,7 @@ fn count_generation(pod: &mut Value, old: &Value) {
 }
 
 /// The errors that pods have on each write: those of annotations and spec.
-fn validate_annotations_and_spec(pod: &Value, options: &Options, errors: &mut Errors) {
+fn validate_annotations_and_spec(pod: &Value, options: &PodOptions, errors: &mut Errors) {
     let (metadata, spec) = (pod.get("metadata"), pod.get("spec"));
     let (meta_path, path) = (Path::new("metadata"), Path::new("spec"));
     let annotations_path = meta_path.child("annotations");

@@ -3,7 +3,7 @@
 use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
-use super::super::pod_spec::{self, Options, annotations, checks, go_form};
+use super::super::pod_spec::{self, PodOptions, annotations, checks, go_form};
 use super::{carry, carry_metadata, count_generation, qos, validate_annotations_and_spec};
 
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
@@ -39,7 +39,7 @@ fn merge_containers(merged: &mut Value, new: &Value, list: &str) {
     }
 }
 
-pub(super) fn validate(pod: &Value, old: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn validate(pod: &Value, old: &Value, options: &PodOptions, errors: &mut Errors) {
     let (spec, old_spec, path) = (pod.get("spec"), old.get("spec"), Path::new("spec"));
     if old.get("metadata").map("annotations").contains(annotations::MIRROR) {
         *errors = Errors::new();

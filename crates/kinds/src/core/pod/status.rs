@@ -7,7 +7,7 @@ use rkube_machinery::field::{BadValue, Errors, Path};
 use rkube_machinery::names::address;
 use rkube_machinery::{Value, json, names};
 
-use super::super::pod_spec::{self, Options, amounts, checks, disabled};
+use super::super::pod_spec::{self, PodOptions, amounts, checks, disabled};
 use super::{carry, update};
 use crate::core::pod_spec::checks::Seen;
 
@@ -49,7 +49,7 @@ fn keep_condition_generations(status: &mut Value, old: &Value) {
     }
 }
 
-pub(super) fn validate(pod: &Value, old: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn validate(pod: &Value, old: &Value, options: &PodOptions, errors: &mut Errors) {
     update::validate_annotation_updates(pod, old, options, errors);
     let path = Path::new("status");
     let (status, old_status, spec) = (pod.get("status"), old.get("status"), pod.get("spec"));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rkube_machinery::Value;
 use rkube_machinery::field::{BadValue, Errors, Path};
 
-use super::super::pod_spec::{self, Options, annotations, containers, diff, go_form};
+use super::super::pod_spec::{self, PodOptions, annotations, containers, diff, go_form};
 use super::{carry, count_generation, validate_annotations_and_spec};
 use crate::core::pod_spec::checks::Seen;
 
@@ -22,7 +22,7 @@ pub(super) fn prepare(pod: &mut Value, old: &Value) {
     count_generation(pod, old);
 }
 
-pub(super) fn validate(pod: &Value, old: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn validate(pod: &Value, old: &Value, options: &PodOptions, errors: &mut Errors) {
     validate_annotations_and_spec(pod, options, errors);
     validate_annotation_updates(pod, old, options, errors);
     let (spec, old_spec, path) = (pod.get("spec"), old.get("spec"), Path::new("spec"));
@@ -52,7 +52,7 @@ pub(super) fn difference(type_name: &str, old: &Value, new: &Value) -> String {
     diff::unified(&go_form::go_json_indented(type_name, old), &go_form::go_json_indented(type_name, new))
 }
 
-pub(super) fn validate_annotation_updates(pod: &Value, old: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn validate_annotation_updates(pod: &Value, old: &Value, options: &PodOptions, errors: &mut Errors) {
     let metadata = Path::new("metadata");
     let path = metadata.child("annotations");
     let of = |pod: &'_ Value| pod.get("metadata").map("annotations").clone();
@@ -96,7 +96,7 @@ fn validate_deadline(path: Path<'_>, spec: &Value, old: &Value, errors: &mut Err
     true
 }
 
-fn validate_tolerations(path: Path<'_>, spec: &Value, old: &Value, options: &Options, errors: &mut Errors) {
+fn validate_tolerations(path: Path<'_>, spec: &Value, old: &Value, options: &PodOptions, errors: &mut Errors) {
     let tolerations = spec.list("tolerations");
     let identity =
         |toleration: &'_ Value| ["key", "operator", "value", "effect"].map(|field| toleration.str(field).to_owned());

@@ -4,7 +4,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::{Value, names};
 
 use super::checks::{self, dns_subdomain, each};
-use super::options::Options;
+use super::options::PodOptions;
 use super::topology;
 use crate::meta;
 
@@ -12,7 +12,7 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const BAD_OPERATOR: &str = "not a valid selector operator";
 
-pub(super) fn validate_affinity(path: Path<'_>, affinity: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn validate_affinity(path: Path<'_>, affinity: &Value, options: &PodOptions, errors: &mut Errors) {
     if affinity.has("nodeAffinity") {
         validate_node_affinity(path.child("nodeAffinity"), affinity.get("nodeAffinity"), options, errors);
     }
@@ -39,7 +39,7 @@ fn validate_weight(path: Path<'_>, term: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_node_affinity(path: Path<'_>, affinity: &Value, options: &Options, errors: &mut Errors) {
+fn validate_node_affinity(path: Path<'_>, affinity: &Value, options: &PodOptions, errors: &mut Errors) {
     if affinity.has(REQUIRED) {
         let lenient = options.any_label_value_in_node_affinity;
         validate_node_selector(path.child(REQUIRED), affinity.get(REQUIRED), lenient, errors);

@@ -4,7 +4,7 @@ use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::{Map, Value, json};
 
 use super::checks::{any_container, local_descending_path, visit_containers};
-use super::options::{self, Options};
+use super::options::{self, PodOptions};
 use super::scheduling;
 
 /// Marks the mirror of a pod that a node runs on its own.
@@ -18,7 +18,7 @@ const SECCOMP_LOCALHOST: &str = "localhost/";
 const APP_ARMOR_LOCALHOST: &str = "localhost/";
 
 /// The annotations of a pod or of a template; `path` is that of the annotations.
-pub fn validate_annotations(path: Path<'_>, metadata: &Value, spec: &Value, options: &Options, errors: &mut Errors) {
+pub fn validate_annotations(path: Path<'_>, metadata: &Value, spec: &Value, options: &PodOptions, errors: &mut Errors) {
     let annotations = metadata.map("annotations");
     if annotations.is_empty() {
         return;
@@ -47,7 +47,7 @@ pub fn validate_annotations(path: Path<'_>, metadata: &Value, spec: &Value, opti
     }
 }
 
-fn validate_tolerations(path: Path<'_>, text: &str, options: &Options, errors: &mut Errors) {
+fn validate_tolerations(path: Path<'_>, text: &str, options: &PodOptions, errors: &mut Errors) {
     match json::parse(text.as_bytes()) {
         Ok(Value::Array(list)) => {
             scheduling::validate_tolerations(path.child(TOLERATIONS), &list, options, errors);

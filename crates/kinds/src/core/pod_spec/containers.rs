@@ -7,7 +7,7 @@ use rkube_machinery::field::{BadValue, Errors, Path};
 use rkube_machinery::names;
 
 use super::checks::{self, Seen, dns_label, is_sidecar, one_of, require, required_one_of};
-use super::options::Options;
+use super::options::PodOptions;
 use super::probes::{self, PodFacts};
 use super::resources::{self, ClaimNames};
 use super::volumes::Volumes;
@@ -26,7 +26,7 @@ pub(super) struct Context<'a> {
     pub claims: &'a ClaimNames<'a>,
     pub facts: PodFacts<'a>,
     pub host_users: bool,
-    pub options: &'a Options,
+    pub options: &'a PodOptions,
 }
 
 pub(super) fn validate_containers(path: Path<'_>, context: Context<'_>, errors: &mut Errors) {

@@ -38,7 +38,7 @@ pub use claim_template::{validate_claim_spec, validate_claim_template};
 pub(crate) use defaults::drop_init_annotations;
 pub use defaults::{default_pod_spec, default_pod_template, sync_service_account};
 pub use disabled::drop_disabled;
-pub use options::Options;
+pub use options::PodOptions;
 pub use projected::validate_signer_name;
 pub(crate) use resources::is_native as is_native_resource;
 pub use scheduling::validate_tolerations;

@@ -8,7 +8,7 @@ use crate::meta;
 
 /// Exceptions for objects that were stored under older rules. None for new objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct PodOptions {
     /// A pod itself, not a template of one.
     pub is_pod: bool,
     pub any_deletion_cost: bool,
@@ -26,17 +26,17 @@ pub struct Options {
     pub host_network_in_user_namespaces: bool,
 }
 
-impl Options {
+impl PodOptions {
     /// For a new template.
     pub fn for_create() -> Self {
-        Options::default()
+        PodOptions::default()
     }
 
     /// For a template that replaces another; `old` is the old template: an object with `metadata` and `spec`.
     pub fn for_update(old: &Value) -> Self {
         let spec = old.get("spec");
         let isolated = spec.get("hostUsers") == &Value::Bool(false);
-        Options {
+        PodOptions {
             is_pod: false,
             any_deletion_cost: !has_good_deletion_cost(old.get("metadata")),
             any_label_value_in_selectors: affinity::has_bad_selector(spec),
@@ -59,7 +59,7 @@ impl Options {
     }
 
     pub fn of_pod(self) -> Self {
-        Options { is_pod: true, ..self }
+        PodOptions { is_pod: true, ..self }
     }
 }
 

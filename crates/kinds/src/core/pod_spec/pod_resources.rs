@@ -6,7 +6,7 @@ use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::quantity::Quantity;
 use rkube_machinery::{Text, Value};
 
-use super::options::Options;
+use super::options::PodOptions;
 use super::resources::{self, ClaimNames};
 use super::{amounts, checks};
 
@@ -95,7 +95,7 @@ pub(super) fn validate_pod_resources(
     path: Path<'_>,
     spec: &Value,
     claims: &ClaimNames<'_>,
-    options: &Options,
+    options: &PodOptions,
     errors: &mut Errors,
 ) {
     let resources = spec.get("resources");

@@ -5,7 +5,7 @@ use rkube_machinery::{Value, names};
 
 use super::checks::{Seen, file_mode, local_non_reserved_path, one_of, require};
 use super::go_form::go_json;
-use super::options::Options;
+use super::options::PodOptions;
 use super::volumes::{validate_downward_file, validate_key_path};
 use crate::meta;
 
@@ -19,7 +19,7 @@ const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
 const DOMAIN_MAX_BYTES: usize = 253;
 const SIGNER_MAX_BYTES: usize = 571;
 
-pub(super) fn validate_projected(path: Path<'_>, projected: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn validate_projected(path: Path<'_>, projected: &Value, options: &PodOptions, errors: &mut Errors) {
     file_mode(projected, path, "defaultMode", errors);
     let mut files = Files { path, seen: Seen::new() };
     let sources = path.child("sources");
@@ -92,7 +92,7 @@ fn validate_keys<'a>(path: Path<'_>, source: &'a Value, files: &mut Files<'a>, e
     }
 }
 
-fn validate_token(volume: Path<'_>, path: Path<'_>, token: &Value, options: &Options, errors: &mut Errors) {
+fn validate_token(volume: Path<'_>, path: Path<'_>, token: &Value, options: &PodOptions, errors: &mut Errors) {
     let seconds = token.int("expirationSeconds");
     if seconds < TOKEN_MIN_SECONDS {
         errors.invalid(path.child("expirationSeconds"), seconds, "may not specify a duration less than 10 minutes");

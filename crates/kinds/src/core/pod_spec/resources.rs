@@ -7,7 +7,7 @@ use rkube_machinery::{Value, names};
 
 use super::amounts;
 use super::checks::{self, NOT_NEGATIVE, each};
-use super::options::Options;
+use super::options::PodOptions;
 
 /// Resources that have a meaning of their own without a domain.
 const STANDARD: &[&str] = &[
@@ -56,7 +56,7 @@ pub(super) fn validate_requirements(
     path: Path<'_>,
     requirements: &Value,
     claims: &ClaimNames<'_>,
-    options: &Options,
+    options: &PodOptions,
     errors: &mut Errors,
 ) {
     validate(path, requirements, validate_container_resource, claims, options, errors);
@@ -67,14 +67,14 @@ pub(super) fn validate_pod_requirements(
     path: Path<'_>,
     requirements: &Value,
     claims: &ClaimNames<'_>,
-    options: &Options,
+    options: &PodOptions,
     errors: &mut Errors,
 ) {
     validate(path, requirements, validate_pod_resource, claims, options, errors);
 }
 
 /// What a pod costs beyond its containers.
-pub(crate) fn validate_overhead(path: Path<'_>, overhead: &Value, options: &Options, errors: &mut Errors) {
+pub(crate) fn validate_overhead(path: Path<'_>, overhead: &Value, options: &PodOptions, errors: &mut Errors) {
     let mut requirements = Value::object();
     requirements.set("limits", overhead.clone());
     validate(path, &requirements, validate_container_resource, &ClaimNames::new(), options, errors);
@@ -85,7 +85,7 @@ fn validate(
     requirements: &Value,
     check_name: NameCheck,
     claims: &ClaimNames<'_>,
-    options: &Options,
+    options: &PodOptions,
     errors: &mut Errors,
 ) {
     let (mut huge_pages, mut compute) = (false, false);

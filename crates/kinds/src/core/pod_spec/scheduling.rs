@@ -5,17 +5,17 @@ use rkube_machinery::{Value, names};
 
 use super::checks::{Seen, dns_label, dns_subdomain, one_of, qualified_name};
 use super::go_form::go_json;
-use super::options::Options;
+use super::options::PodOptions;
 use crate::meta;
 
 /// Taints that a pod can live with.
-pub fn validate_tolerations(path: Path<'_>, tolerations: &[Value], options: &Options, errors: &mut Errors) {
+pub fn validate_tolerations(path: Path<'_>, tolerations: &[Value], options: &PodOptions, errors: &mut Errors) {
     for (index, toleration) in tolerations.iter().enumerate() {
         validate_toleration(path.index(index), toleration, options, errors);
     }
 }
 
-fn validate_toleration(path: Path<'_>, toleration: &Value, options: &Options, errors: &mut Errors) {
+fn validate_toleration(path: Path<'_>, toleration: &Value, options: &PodOptions, errors: &mut Errors) {
     let (key, operator) = (toleration.str("key"), toleration.str("operator"));
     let (value, effect) = (toleration.str("value"), toleration.str("effect"));
     if !key.is_empty() {

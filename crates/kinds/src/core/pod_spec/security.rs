@@ -5,7 +5,7 @@ use rkube_machinery::{Value, names};
 
 use super::checks::{self, Seen, local_descending_path, one_of, one_of_if_set};
 use super::go_form::go_json;
-use super::options::Options;
+use super::options::PodOptions;
 use super::windows;
 
 const PROFILE_TYPES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
@@ -45,7 +45,7 @@ pub(super) fn validate_container(path: Path<'_>, context: &Value, host_users: bo
 }
 
 /// The security context of a pod; `spec` is the pod's, which holds some of it.
-pub(super) fn validate_pod(path: Path<'_>, spec: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn validate_pod(path: Path<'_>, spec: &Value, options: &PodOptions, errors: &mut Errors) {
     let context = spec.get("securityContext");
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
         validate_id(path, context, field, errors);
@@ -130,7 +130,7 @@ pub(crate) fn validate_app_armor_profile(path: Path<'_>, profile: &Value, errors
     }
 }
 
-fn validate_sysctls(path: Path<'_>, spec: &Value, options: &Options, errors: &mut Errors) {
+fn validate_sysctls(path: Path<'_>, spec: &Value, options: &PodOptions, errors: &mut Errors) {
     let mut seen = Seen::new();
     for (index, sysctl) in spec.get("securityContext").list("sysctls").iter().enumerate() {
         let path = path.index(index);
@@ -213,7 +213,7 @@ pub(super) fn has_host_sysctls(spec: &Value) -> bool {
 }
 
 /// What a pod in a user namespace of its own cannot share with its host.
-pub(super) fn validate_host_users(path: Path<'_>, spec: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn validate_host_users(path: Path<'_>, spec: &Value, options: &PodOptions, errors: &mut Errors) {
     const WORDS: &str = "when `hostUsers` is false";
     if spec.get("hostUsers") != &Value::Bool(false) {
         return;

@@ -5,7 +5,7 @@ use rkube_machinery::field::{Errors, Path};
 
 use super::checks::{dns_label, dns_subdomain, required_one_of};
 use super::containers::{self, Context};
-use super::options::Options;
+use super::options::PodOptions;
 use super::probes::PodFacts;
 use super::resources::ClaimNames;
 use super::{
@@ -16,7 +16,7 @@ use crate::meta;
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 
 /// Checks a template of pods: an object with `metadata` and `spec`.
-pub fn validate_pod_template(path: Path<'_>, template: &Value, options: &Options, errors: &mut Errors) {
+pub fn validate_pod_template(path: Path<'_>, template: &Value, options: &PodOptions, errors: &mut Errors) {
     let (metadata, spec) = (template.get("metadata"), template.get("spec"));
     meta::validate_labels(path.child("labels"), metadata.map("labels"), errors);
     meta::validate_annotations(path.child("annotations"), metadata.map("annotations"), errors);
@@ -30,7 +30,7 @@ pub fn validate_pod_template(path: Path<'_>, template: &Value, options: &Options
 }
 
 /// Checks a pod spec. `metadata` is that of the pod; null in a template, whose pods have names of their own.
-pub fn validate_pod_spec(path: Path<'_>, spec: &Value, metadata: &Value, options: &Options, errors: &mut Errors) {
+pub fn validate_pod_spec(path: Path<'_>, spec: &Value, metadata: &Value, options: &PodOptions, errors: &mut Errors) {
     if !spec.has("terminationGracePeriodSeconds") {
         errors.required(path.child("terminationGracePeriodSeconds"), "");
     }
@@ -94,7 +94,7 @@ fn validate_names(path: Path<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_rest(path: Path<'_>, spec: &Value, options: &Options, errors: &mut Errors) {
+fn validate_rest(path: Path<'_>, spec: &Value, options: &PodOptions, errors: &mut Errors) {
     scheduling::validate_tolerations(path.child("tolerations"), spec.list("tolerations"), options, errors);
     network::validate_host_aliases(path.child("hostAliases"), spec.list("hostAliases"), errors);
     if !spec.str("priorityClassName").is_empty() {

@@ -4,23 +4,23 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use super::checks::{dns_label, local_descending_path, one_of_if_set, require};
-use super::options::Options;
+use super::options::PodOptions;
 
 const PARTITION_WORDS: &str = "must be between 1 and 255, inclusive";
 const UNIT_WORDS: &str = "must be between 0 and 255, inclusive";
 const TENANT_MAX_BYTES: usize = 64;
 
-pub(crate) fn validate_git_repo(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_git_repo(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "repository", errors);
     local_descending_path(path.child("directory"), source.str("directory"), errors);
 }
 
-pub(crate) fn validate_gce_disk(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_gce_disk(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "pdName", errors);
     validate_partition(path, source, errors);
 }
 
-pub(crate) fn validate_aws_disk(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_aws_disk(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "volumeID", errors);
     validate_partition(path, source, errors);
 }
@@ -32,7 +32,7 @@ fn validate_partition(path: Path<'_>, source: &Value, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn validate_nfs(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_nfs(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "server", errors);
     require(source, path, "path", errors);
     if !source.str("path").starts_with('/') {
@@ -40,7 +40,7 @@ pub(crate) fn validate_nfs(path: Path<'_>, source: &Value, _: &Options, errors: 
     }
 }
 
-pub(crate) fn validate_iscsi(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_iscsi(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "targetPortal", errors);
     if require(source, path, "iqn", errors) {
         validate_initiator(path.child("iqn"), source.str("iqn"), errors);
@@ -98,12 +98,12 @@ fn fits_iqn(rest: &str) -> bool {
     !domain.is_empty() && domain.bytes().all(in_domain) && !name.is_empty() && name.bytes().all(in_name)
 }
 
-pub(crate) fn validate_glusterfs(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_glusterfs(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "endpoints", errors);
     require(source, path, "path", errors);
 }
 
-pub(crate) fn validate_flocker(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_flocker(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     let (name, id) = (source.str("datasetName"), source.str("datasetUUID"));
     if name.is_empty() && id.is_empty() {
         errors.required(path, "one of datasetName and datasetUUID is required");
@@ -116,12 +116,12 @@ pub(crate) fn validate_flocker(path: Path<'_>, source: &Value, _: &Options, erro
     }
 }
 
-pub(crate) fn validate_rbd(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_rbd(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require_list(source, path, "monitors", errors);
     require(source, path, "image", errors);
 }
 
-pub(crate) fn validate_cephfs(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_cephfs(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require_list(source, path, "monitors", errors);
 }
 
@@ -131,7 +131,7 @@ fn require_list(source: &Value, path: Path<'_>, field: &str, errors: &mut Errors
     }
 }
 
-pub(crate) fn validate_cinder(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_cinder(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "volumeID", errors);
     validate_secret_name(path, source, errors);
 }
@@ -142,7 +142,7 @@ pub(crate) fn validate_secret_name(path: Path<'_>, source: &Value, errors: &mut 
     }
 }
 
-pub(crate) fn validate_quobyte(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_quobyte(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     const WORDS: &str = "must be a host:port pair or multiple pairs separated by commas";
     let registry = source.str("registry");
     if registry.is_empty() {
@@ -165,7 +165,7 @@ fn is_host_and_port(pair: &str) -> bool {
     }
 }
 
-pub(crate) fn validate_fibre_channel(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_fibre_channel(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     let (names, ids) = (source.list("targetWWNs"), source.list("wwids"));
     if names.is_empty() && ids.is_empty() {
         errors.required(path.child("targetWWNs"), "must specify either targetWWNs or wwids, but not both");
@@ -184,7 +184,7 @@ pub(crate) fn validate_fibre_channel(path: Path<'_>, source: &Value, _: &Options
     }
 }
 
-pub(crate) fn validate_flex(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_flex(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "driver", errors);
     for key in source.map("options").keys() {
         let namespace = key.split_once('/').map_or(key.as_str(), |(namespace, _)| namespace);
@@ -196,12 +196,12 @@ pub(crate) fn validate_flex(path: Path<'_>, source: &Value, _: &Options, errors:
     }
 }
 
-pub(crate) fn validate_azure_file(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_azure_file(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "secretName", errors);
     require(source, path, "shareName", errors);
 }
 
-pub(crate) fn validate_azure_disk(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_azure_disk(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "diskName", errors);
     require(source, path, "diskURI", errors);
     one_of_if_set(source, path, "cachingMode", &["None", "ReadOnly", "ReadWrite"], errors);
@@ -217,25 +217,25 @@ pub(crate) fn validate_azure_disk(path: Path<'_>, source: &Value, _: &Options, e
     }
 }
 
-pub(crate) fn validate_vsphere(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_vsphere(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "volumePath", errors);
 }
 
-pub(crate) fn validate_photon(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_photon(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "pdID", errors);
 }
 
-pub(crate) fn validate_portworx(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_portworx(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "volumeID", errors);
 }
 
-pub(crate) fn validate_scale_io(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_scale_io(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     for field in ["gateway", "system", "volumeName"] {
         require(source, path, field, errors);
     }
 }
 
-pub(crate) fn validate_storageos(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_storageos(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     if require(source, path, "volumeName", errors) {
         dns_label(path.child("volumeName"), source.str("volumeName"), errors);
     }

@@ -6,14 +6,14 @@ use rkube_machinery::Value;
 use rkube_machinery::field::{Errors, Path};
 
 use super::checks::{Seen, one_of, one_of_if_set, positive};
-use super::options::Options;
+use super::options::PodOptions;
 use crate::meta;
 
 const IN_BOTH: &str = "exists in both matchLabelKeys and labelSelector";
 const NO_SELECTOR: &str = "must not be specified when labelSelector is not set";
 const POLICIES: &[&str] = &["Honor", "Ignore"];
 
-pub(super) fn validate_spread(path: Path<'_>, constraints: &[Value], options: &Options, errors: &mut Errors) {
+pub(super) fn validate_spread(path: Path<'_>, constraints: &[Value], options: &PodOptions, errors: &mut Errors) {
     let come_again = come_again(constraints);
     for (index, constraint) in constraints.iter().enumerate() {
         let path = path.index(index);

@@ -8,7 +8,7 @@ use rkube_machinery::{Value, names};
 use super::checks::{
     dns_label, dns_subdomain, file_mode, local_non_reserved_path, no_backsteps, one_of_if_set, require, required_one_of,
 };
-use super::options::Options;
+use super::options::PodOptions;
 use super::{amounts, claim_template, containers, env, projected, storage_sources};
 
 const HOST_PATH_TYPES: &[&str] =
@@ -53,7 +53,7 @@ impl<'a> Volumes<'a> {
     }
 }
 
-type Check = fn(Path<'_>, &Value, &Options, &mut Errors);
+type Check = fn(Path<'_>, &Value, &PodOptions, &mut Errors);
 
 /// A kind of source: its field, the name under which it is refused beside another one, the name under which its own
 /// errors stand (both have slips that clients know), its check.
@@ -107,7 +107,7 @@ pub(super) fn validate_volumes<'a>(
     path: Path<'_>,
     spec: &'a Value,
     pod_name: &str,
-    options: &Options,
+    options: &PodOptions,
     errors: &mut Errors,
 ) -> Volumes<'a> {
     let mut volumes = Volumes::new(spec.list("volumes"));
@@ -143,7 +143,7 @@ fn claims_of_pod(volumes: &[Value], pod_name: &str) -> BTreeSet<String> {
     own.map(|volume| format!("{pod_name}-{}", volume.str("name"))).collect()
 }
 
-fn validate_source(path: Path<'_>, volume: &Value, pod_name: &str, options: &Options, errors: &mut Errors) {
+fn validate_source(path: Path<'_>, volume: &Value, pod_name: &str, options: &PodOptions, errors: &mut Errors) {
     let mut found = false;
     for source in SOURCES {
         let value = volume.get(source.field);
@@ -184,26 +184,26 @@ fn validate_claim_name(path: Path<'_>, volume: &str, pod_name: &str, errors: &mu
     }
 }
 
-fn validate_empty_dir(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+fn validate_empty_dir(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     if amounts::is_negative(source.get("sizeLimit")) {
         errors.forbidden(path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
     }
 }
 
-pub(crate) fn validate_host_path(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+pub(crate) fn validate_host_path(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     if require(source, path, "path", errors) {
         no_backsteps(path.child("path"), source.str("path"), errors);
         one_of_if_set(source, path, "type", HOST_PATH_TYPES, errors);
     }
 }
 
-fn validate_secret(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+fn validate_secret(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "secretName", errors);
     file_mode(source, path, "defaultMode", errors);
     validate_key_paths(path, source, errors);
 }
 
-fn validate_config_map(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+fn validate_config_map(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "name", errors);
     file_mode(source, path, "defaultMode", errors);
     validate_key_paths(path, source, errors);
@@ -224,11 +224,11 @@ pub(super) fn validate_key_path(path: Path<'_>, item: &Value, errors: &mut Error
     file_mode(item, path, "mode", errors);
 }
 
-fn validate_claim(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+fn validate_claim(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     require(source, path, "claimName", errors);
 }
 
-fn validate_downward_api(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+fn validate_downward_api(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     file_mode(source, path, "defaultMode", errors);
     for item in source.list("items") {
         validate_downward_file(path, item, errors);
@@ -254,7 +254,7 @@ pub(super) fn validate_downward_file(path: Path<'_>, item: &Value, errors: &mut 
     file_mode(item, path, "mode", errors);
 }
 
-fn validate_csi(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+fn validate_csi(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     validate_driver_name(path.child("driver"), source.str("driver"), errors);
     let secret = source.get("nodePublishSecretRef");
     if secret.is_null() {
@@ -280,7 +280,7 @@ pub fn validate_driver_name(path: Path<'_>, driver: &str, errors: &mut Errors) {
     }
 }
 
-fn validate_ephemeral(path: Path<'_>, source: &Value, _: &Options, errors: &mut Errors) {
+fn validate_ephemeral(path: Path<'_>, source: &Value, _: &PodOptions, errors: &mut Errors) {
     let path = path.child("volumeClaimTemplate");
     if source.has("volumeClaimTemplate") {
         claim_template::validate_claim_template(path, source.get("volumeClaimTemplate"), errors);
@@ -289,7 +289,7 @@ fn validate_ephemeral(path: Path<'_>, source: &Value, _: &Options, errors: &mut 
     }
 }
 
-fn validate_image(path: Path<'_>, source: &Value, options: &Options, errors: &mut Errors) {
+fn validate_image(path: Path<'_>, source: &Value, options: &PodOptions, errors: &mut Errors) {
     if options.is_pod {
         require(source, path, "reference", errors);
     }

@@ -6,7 +6,7 @@ use rkube_machinery::field::{Errors, Path};
 
 use crate::apps::{cells, template};
 use crate::columns::{self, NAME};
-use crate::core::pod_spec::{self, Options};
+use crate::core::pod_spec::{self, PodOptions};
 use crate::kind::{Column, Part, Row, Rules};
 
 pub static KIND: Row = Row {
@@ -45,7 +45,7 @@ impl Rules for PodTemplateRules {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut Errors) {
-        pod_spec::validate_pod_template(TEMPLATE, object.get("template"), &Options::for_create(), errors);
+        pod_spec::validate_pod_template(TEMPLATE, object.get("template"), &PodOptions::for_create(), errors);
     }
 
     fn prepare_update(&self, _part: Part, object: &mut Value, old: &Value) {
@@ -56,7 +56,7 @@ impl Rules for PodTemplateRules {
     }
 
     fn validate_update(&self, _part: Part, object: &Value, old: &Value, errors: &mut Errors) {
-        let options = Options::for_update(old.get("template"));
+        let options = PodOptions::for_update(old.get("template"));
         pod_spec::validate_pod_template(TEMPLATE, object.get("template"), &options, errors);
     }
 

@@ -8,7 +8,7 @@ use rkube_machinery::selector::labels::Selector;
 use crate::apps::template::{self, SPEC};
 use crate::apps::{cells, numbers, replica_set};
 use crate::columns::{self, AGE, NAME};
-use crate::core::pod_spec::{self, Options, go_form};
+use crate::core::pod_spec::{self, PodOptions, go_form};
 use crate::fields::carry;
 use crate::kind::{Column, Part, Row, RowScale, Rules, Selectable, SelectorForm, Subresource};
 
@@ -113,7 +113,7 @@ impl Rules for ReplicationControllerRules {
     }
 }
 
-fn validate_spec(spec: &Value, options: &Options, errors: &mut Errors) {
+fn validate_spec(spec: &Value, options: &PodOptions, errors: &mut Errors) {
     numbers::validate_not_negative(SPEC, spec, &["minReadySeconds"], errors);
     let selector = spec.map("selector");
     if selector.is_empty() {

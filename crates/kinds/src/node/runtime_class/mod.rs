@@ -7,7 +7,7 @@ use rkube_machinery::{Value, names};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::checks::Seen;
 use crate::core::pod_spec::go_form::go_json;
-use crate::core::pod_spec::{self, Options, resources, warnings};
+use crate::core::pod_spec::{self, PodOptions, resources, warnings};
 use crate::kind::{Column, Part, Row, Rules, Scope};
 use crate::meta;
 
@@ -49,7 +49,7 @@ impl Rules for RuntimeClassRules {
         }
         if class.has("overhead") {
             let amounts = class.get("overhead").get("podFixed");
-            resources::validate_overhead(Path::new("overhead"), amounts, &Options::for_create(), errors);
+            resources::validate_overhead(Path::new("overhead"), amounts, &PodOptions::for_create(), errors);
         }
         let scheduling = class.get("scheduling");
         meta::validate_labels(SCHEDULING.child("nodeSelector"), scheduling.map("nodeSelector"), errors);
@@ -72,7 +72,7 @@ impl Rules for RuntimeClassRules {
 
 /// As those of pods, each once.
 fn validate_tolerations(path: Path<'_>, tolerations: &[Value], errors: &mut Errors) {
-    pod_spec::validate_tolerations(path, tolerations, &Options::for_create(), errors);
+    pod_spec::validate_tolerations(path, tolerations, &PodOptions::for_create(), errors);
     let mut seen = Seen::new();
     for (index, toleration) in tolerations.iter().enumerate() {
         if !seen.add(["key", "operator", "value", "effect"].map(|field| toleration.str(field))) {

@@ -3,6 +3,8 @@
 //! The store is the one of the `etcd` beside it, whose data directory it is told ([`super::handover`]), or a real etcd's.
 //! What writes objects that tests write by hand does not run here ([`CONTROLLERS`]).
 
+mod authorization;
+mod gates;
 mod plugins;
 mod store;
 mod table;
@@ -14,6 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rkube_access::authenticate::service_account::TokenOptions;
+use rkube_access::authorize::Mode;
 use rkube_apiserver::{Component, Config, InFlightMax};
 use rkube_controllers::Selection;
 use rkube_machinery::host::Clock;
@@ -23,13 +27,13 @@ use super::flags::{self, Given};
 use super::{END_TIMEOUT, Front, parent};
 use crate::cli::{KUBERNETES_VERSION, LogFormat};
 use crate::control_plane::{ControlPlane, ControllerOptions};
-use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges};
+use crate::flags::{PortRange, RuntimeConfig, ServiceRanges};
 use crate::host::{SystemClock, SystemEntropy};
 use crate::lifetime::{self, Cluster};
 use crate::logging::{self, Written};
 use crate::pki::{self, Pair, ServerNames};
 use crate::signals::Signals;
-use crate::{advertise, limits, served, tls, tokens, up};
+use crate::{advertise, identity, limits, served, tls, tokens, up};
 
 const ABOUT: &str = "\
 The API server of a test environment, as rkube stands in for it. RKUBE_CONTROLLERS says which controllers run beside it, in
@@ -71,6 +75,10 @@ fn start_log(given: &Given) -> anyhow::Result<Arc<Written>> {
 }
 
 async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> {
+    // What flags say comes first: a wrong one is said before anything is waited for.
+    let authorization = authorization::modes(given)?;
+    let (features, disabled_plugins) = (gates::features(given)?, plugins::disabled(given)?);
+    let kinds = served::kinds(rkube_kinds::all(), &joined::<RuntimeConfig>(given, "runtime-config")?.0)?;
     let listen = SocketAddr::new(given.parsed("bind-address")?, given.parsed("secure-port")?);
     let (listener, address) = up::bind(listen, BIND_HINT)?;
     let ranges: ServiceRanges = given.parsed("service-cluster-ip-range")?;
@@ -86,16 +94,18 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         store_is_shared: store.is_shared,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
-        kinds: served::kinds(rkube_kinds::all(), &joined::<RuntimeConfig>(given, "runtime-config")?.0)?,
-        features: served::features(&joined::<Gates>(given, "feature-gates")?.0)?,
+        kinds,
+        features,
         in_flight_max: InFlightMax {
             reading: given.parsed("max-requests-inflight")?,
             mutating: given.parsed("max-mutating-requests-inflight")?,
         },
         token_file: tokens::known(tokens.unwrap_or_default()),
-        anonymous: given.switch("anonymous-auth"),
+        // As there: who may do everything has to say who they are.
+        anonymous: given.switch("anonymous-auth") && !authorization.contains(&Mode::AlwaysAllow),
+        authorization,
         client_authority: client_authority.unwrap_or_default(),
-        service_account_key: signing_key(given)?,
+        tokens: token_options(given)?,
         service_ranges: ranges.ranges().to_vec(),
         node_ports: node_ports.first..=node_ports.last,
         advertise: (advertised, address.port()),
@@ -105,7 +115,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
             probe: Arc::new(|| Err("this process runs no scheduler".to_owned())),
         }],
         log: Arc::new(move || log.check(&SystemClock)),
-        disabled_plugins: plugins::disabled(given)?,
+        disabled_plugins,
     };
     let controllers = ControllerOptions {
         root_ca: pair.certificate.clone(),
@@ -152,11 +162,22 @@ fn tls_config(given: &Given, pair: &Pair, authorities: Option<&str>) -> anyhow::
     config.context("cannot use the files of --cert-dir, --tls-cert-file or --client-ca-file")
 }
 
-fn signing_key(given: &Given) -> anyhow::Result<String> {
-    match given.text("service-account-signing-key-file") {
-        Some(file) if !given.each("service-account-issuer").is_empty() => read(file),
+fn token_options(given: &Given) -> anyhow::Result<TokenOptions> {
+    let issuers: Vec<String> = given.each("service-account-issuer").into_iter().map(str::to_owned).collect();
+    let signing_key = match given.text("service-account-signing-key-file") {
+        Some(file) if !issuers.is_empty() => read(file)?,
         _ => bail!("--service-account-signing-key-file and --service-account-issuer are required flags"),
-    }
+    };
+    let longest = given.text("service-account-max-token-expiration").unwrap_or_default();
+    Ok(TokenOptions {
+        signing_key,
+        keys: given.each("service-account-key-file").into_iter().map(read).collect::<anyhow::Result<_>>()?,
+        issuers,
+        audiences: given.list("api-audiences"),
+        seconds_max: identity::seconds_max(longest).map_err(anyhow::Error::msg)?,
+        extends: given.switch("service-account-extend-token-expiration"),
+        keys_url: given.text("service-account-jwks-uri").unwrap_or_default().to_owned(),
+    })
 }
 
 fn read(file: &str) -> anyhow::Result<String> {
