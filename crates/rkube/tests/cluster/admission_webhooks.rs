@@ -133,7 +133,7 @@ fn custom_resources_are_seen_in_the_version_that_a_webhook_knows() {
     kubectl.run_with_input(&["create", "-f", "-"], GADGETS);
     wait_established(&kubectl, "gadgets.example.com");
     kubectl.run_with_input(&["create", "-f", "-"], &webhook.fill_in(CONFIGURATIONS));
-    let gadget = "{apiVersion: example.com/v2, kind: Gadget, metadata: {name: g}, spec: {}}";
+    let gadget = "apiVersion: example.com/v2\nkind: Gadget\nmetadata: {name: g}\nspec: {}\n";
     create(&kubectl, gadget).expect_success();
     let shown = ["get", "gadgets.v2.example.com", "g", "-n", "hooked", "-o"];
     let get = |path: &str| kubectl.run(&[&shown[..], &[&format!("jsonpath={path}")]].concat()).stdout;
