@@ -30,6 +30,7 @@ mod kubectl_read;
 mod kubectl_watch;
 mod life;
 mod python;
+mod roles;
 mod services;
 mod volumes;
 

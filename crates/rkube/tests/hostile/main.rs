@@ -21,6 +21,7 @@ mod load;
 mod log;
 mod private;
 mod requests;
+mod roles;
 mod sizes;
 mod watches;
 
