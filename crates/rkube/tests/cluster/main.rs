@@ -34,6 +34,7 @@ mod life;
 mod operators;
 mod python;
 mod python_webhook;
+mod roles;
 mod services;
 mod volumes;
 

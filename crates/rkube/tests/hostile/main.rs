@@ -24,6 +24,7 @@ mod load;
 mod log;
 mod private;
 mod requests;
+mod roles;
 mod sizes;
 mod tokens;
 mod watches;
