@@ -36,6 +36,7 @@ mod python;
 mod python_webhook;
 mod roles;
 mod services;
+mod toolkit;
 mod volumes;
 
 use rkube_testkit::Rkube;
