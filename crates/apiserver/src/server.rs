@@ -1,6 +1,6 @@
 //! The server as a whole: its configuration, its parts, and how they come up.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::Request;
 use parking_lot::Mutex;
-use rkube_access::authenticate::service_account::Signer;
-use rkube_access::authenticate::{Authenticators, TokenFile};
+use rkube_access::authenticate::service_account::{LegacyClaims, OnLegacyUse, Signer, TokenOptions};
+use rkube_access::authenticate::{Authenticators, Options, TokenFile};
 use rkube_access::authorize::{Authorizers, Mode};
 use rkube_access::impersonate::Impersonation;
 use rkube_access::{User, UserRef};
@@ -32,9 +32,11 @@ use crate::features::Features;
 use crate::health::{Health, Probe};
 use crate::identity_lease;
 use crate::internal_client::InternalClient;
+use crate::legacy_tokens;
 use crate::limits::{InFlightMax, Limits};
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
+use crate::openid;
 use crate::registry::{Component, Engine, Registry};
 use crate::repair::{self, Repair};
 use crate::stages::{Pages, Road};
@@ -59,8 +61,8 @@ pub struct Config {
     pub anonymous: bool,
     /// PEM of the authority whose client certificates are taken.
     pub client_authority: String,
-    /// PEM of the key that signs the tokens of service accounts.
-    pub service_account_key: String,
+    /// The tokens of service accounts.
+    pub tokens: TokenOptions,
     /// From where services get their addresses: one range, or one of each family with that of the default family first.
     pub service_ranges: Vec<Subnet>,
     pub node_ports: std::ops::RangeInclusive<u16>,
@@ -108,7 +110,8 @@ impl ApiServer {
         let draining = watch::Sender::new(false);
         let client_authority = std::mem::take(&mut config.client_authority);
         let ((address, port), host, alone) = (config.advertise, config.host_name.clone(), !config.store_is_shared);
-        let registry = Arc::new(registry(&mut config, plugins, draining.subscribe()).await?);
+        let (on_legacy_use, legacy_uses) = legacy_tokens::channel();
+        let registry = Arc::new(registry(&mut config, plugins, on_legacy_use, draining.subscribe()).await?);
         let road = Arc::new(road(config, &registry));
         let client = InternalClient::new(&road, registry.itself.clone());
         let allocation = &registry.allocation;
@@ -123,6 +126,7 @@ impl ApiServer {
         repair.services(&registry).await;
         tokio::spawn(repair::run(Arc::downgrade(&registry), repair));
         tokio::spawn(bootstrap.keep(Arc::downgrade(&registry), range));
+        tokio::spawn(legacy_tokens::keep(client.clone(), legacy_uses));
         let mut presence = vec![tokio::spawn(identity_lease::keep(client.clone(), Arc::downgrade(&registry), host))];
         if let Some(address) = address {
             let membership = Membership::new(registry.store.clone(), Member { port, address });
@@ -138,6 +142,17 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         self.road.handle(request, connection).await
+    }
+
+    /// Whether there is a key for tokens of service accounts.
+    pub fn signs_tokens(&self) -> bool {
+        self.road.registry.signer.is_some()
+    }
+
+    /// A token of a service account that lasts as long as its Secret.
+    pub fn sign_legacy_token(&self, claims: &LegacyClaims<'_>) -> Result<String, String> {
+        let signer = self.road.registry.signer.as_ref().ok_or("this server has no key to sign tokens with")?;
+        signer.sign_legacy(claims)
     }
 
     /// Ends watches and lets clients go elsewhere. Requests under way are answered.
@@ -159,18 +174,20 @@ impl ApiServer {
 async fn registry(
     config: &mut Config,
     plugins: Vec<Box<dyn Plugin>>,
+    on_legacy_use: OnLegacyUse,
     draining: watch::Receiver<bool>,
 ) -> Result<Registry, Error> {
     let token_file = std::mem::take(&mut config.token_file);
     let Config { store, clock, entropy, .. } = &*config;
     let ranges = Ranges::new(&config.service_ranges, config.node_ports.clone()).map_err(Error::Configuration)?;
-    let signer = match config.service_account_key.as_str() {
+    let signer = match config.tokens.signing_key.as_str() {
         "" => None,
-        pem => Some(Arc::new(Signer::new(pem).map_err(Error::Configuration)?)),
+        _ => Some(Arc::new(Signer::new(&config.tokens).map_err(Error::Configuration)?)),
     };
     let catalog = Catalog::start(store.clone(), &config.kinds, clock.clone()).await;
     let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
-    let authenticators = Authenticators::new((token_file, config.anonymous), signer.clone(), &catalog, clock);
+    let known = Options { token_file, anonymous: config.anonymous, signer: signer.clone(), on_legacy_use };
+    let authenticators = Authenticators::new(known, &catalog, clock);
     let authorizers = Arc::new(Authorizers::of_modes(&catalog.snapshot(), &config.authorization));
     let metrics = Arc::new(Metrics::default());
     let mut all = plugins::all(&catalog.snapshot(), entropy, &authorizers);
@@ -200,6 +217,10 @@ async fn registry(
 /// The stages that lead to it.
 fn road(config: Config, registry: &Arc<Registry>) -> Road {
     let Registry { catalog, authenticators, authorizers, metrics, draining, .. } = &**registry;
+    let (address, port) = config.advertise;
+    let host =
+        address.map_or_else(|| format!("{}:{port}", config.host_name), |ip| SocketAddr::new(ip, port).to_string());
+    let openid = openid::documents(registry.signer.as_deref(), &config.tokens, &host);
     let health = Health { store: config.store, catalog: catalog.clone(), log: config.log, draining: draining.clone() };
     Road {
         catalog: catalog.clone(),
@@ -210,7 +231,7 @@ fn road(config: Config, registry: &Arc<Registry>) -> Road {
         limits: Limits::new(config.in_flight_max),
         metrics: metrics.clone(),
         registry: registry.clone(),
-        pages: Pages { health, metrics: metrics.clone(), openapi: OpenApi::default() },
+        pages: Pages { health, metrics: metrics.clone(), openapi: OpenApi::default(), openid },
         response_compression: config.features.response_compression,
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
 use rkube_admission::Plugin;
 use rkube_machinery::Status;
@@ -39,7 +40,8 @@ pub async fn server() -> Arc<ApiServer> {
 
 /// A server with one more admission plugin, and a key for tokens.
 pub async fn server_with(plugin: Box<dyn Plugin>) -> Arc<ApiServer> {
-    let config = Config { service_account_key: signing_key(), ..config() };
+    let tokens = TokenOptions { signing_key: signing_key(), ..TokenOptions::default() };
+    let config = Config { tokens, ..config() };
     ApiServer::start_with(config, vec![plugin]).await.unwrap()
 }
 
@@ -77,7 +79,7 @@ fn config() -> Config {
         token_file: rkube_access::authenticate::TokenFile::default(),
         anonymous: true,
         client_authority: "authority".to_owned(),
-        service_account_key: String::new(),
+        tokens: TokenOptions::default(),
         service_ranges: vec![rkube_machinery::names::address::Subnet::parse_sloppy("10.96.0.0/12").unwrap()],
         node_ports: 30000..=32767,
         advertise: (None, 6443),

@@ -144,6 +144,28 @@ pub const DEFINITION_MEMORY: Work = Work {
 };
 pub const CREATE_BESIDE_MANY: Work = rate("create ConfigMap, 64 in flight, 1,000 definitions", None, "as without them");
 
+pub const DEPENDENTS: Work = Work {
+    name: "10,000 dependents of one owner collected",
+    unit: Unit::Milliseconds,
+    peer: None,
+    reach: "at most 3,000 ms; the peer: 3,000 of them in 6,500 ms",
+};
+pub const NAMESPACE: Work = Work {
+    name: "a namespace of 2,000 objects gone",
+    unit: Unit::Milliseconds,
+    peer: Some(11_000.0),
+    reach: "at most 1,000 ms",
+};
+/// For a webhook the limit is the same question over a kept connection, without a server in between.
+pub const WEBHOOK: Work = Work {
+    name: "what a webhook on loopback adds to a create",
+    unit: Unit::Microseconds,
+    peer: None,
+    reach: "at most 2 bare round trips",
+};
+pub const CREATE_BESIDE_WEBHOOKS: Work =
+    rate("create ConfigMap, 64 in flight, 100 webhooks for others", None, "as without them");
+
 /// `12345.6` as `12,346`.
 fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");

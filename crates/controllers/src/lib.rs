@@ -9,6 +9,7 @@ mod namespaced;
 mod namespaces;
 mod root_ca;
 mod selection;
+mod service_account_tokens;
 mod service_accounts;
 mod service_cidrs;
 mod volume_protection;
@@ -22,20 +23,26 @@ use rkube_operator::{Caches, Manager, Source};
 
 pub use rkube_operator::Health;
 pub use selection::Selection;
+pub use service_account_tokens::{SignToken, TokenClaims};
 
 /// What controllers need to know of the cluster.
 pub struct Config {
-    /// A client that acts as this service account of `kube-system`.
+    /// A client that acts as this service account of `kube-system`, or as the [`MANAGER`].
     pub client: Box<dyn Fn(&'static str) -> Client + Send + Sync>,
     /// Where the shared caches get objects from.
     pub source: Arc<dyn Source>,
     /// The cluster's certificate authority, in PEM.
     pub root_ca: String,
+    /// Makes the tokens that Secrets hold; None where no key signs them.
+    pub sign_token: Option<SignToken>,
     pub clock: Arc<dyn Clock>,
     pub selection: Selection,
     /// How long a namespace that is to go is left alone.
     pub namespace_grace: Duration,
 }
+
+/// Who controllers are that are no service account but the controller manager itself.
+pub const MANAGER: &str = "kube-controller-manager";
 
 /// What a controller gets: a client of its own, and the caches of all.
 #[derive(Clone)]
@@ -53,6 +60,12 @@ pub fn start(config: &Config) -> Manager {
     starter.add("garbage-collector-controller", "generic-garbage-collector", garbage_collector::run);
     starter.add("namespace-controller", "namespace-controller", move |context| namespaces::run(context, grace));
     starter.add("serviceaccount-controller", "service-account-controller", service_accounts::run);
+    if let Some(sign) = config.sign_token.clone() {
+        let root_ca = root_ca.clone();
+        starter.add("serviceaccount-token-controller", MANAGER, move |context| {
+            service_account_tokens::run(context, sign.clone(), root_ca.clone())
+        });
+    }
     starter.add("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", move |context| {
         root_ca::run(context, root_ca.clone())
     });

@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rkube_controllers::Selection;
 
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
+use crate::identity::IdentityFlags;
 
 /// The Kubernetes release whose interface rkube serves.
 pub const KUBERNETES_VERSION: &str = "1.36.4";
@@ -125,14 +126,8 @@ pub struct Up {
     #[arg(long, value_name = "NAME=VALUE,...", default_value = "", hide_default_value = true)]
     pub runtime_config: RuntimeConfig,
 
-    /// A CSV file of bearer tokens: token,user,uid,"group1,group2"
-    #[arg(long, value_name = "FILE")]
-    pub token_auth_file: Option<PathBuf>,
-
-    /// Whether requests without credentials are let in, as `system:anonymous`
-    #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1, default_missing_value = "true",
-          require_equals = true, action = clap::ArgAction::Set)]
-    pub anonymous_auth: bool,
+    #[command(flatten)]
+    pub identity: IdentityFlags,
 
     /// Where services get their addresses from: one range, or one of IPv4 and one of IPv6 for dual-stack services. The
     /// first one's family is the default
@@ -289,7 +284,7 @@ mod tests {
         assert_eq!(up.store, StoreChoice::Etcd(vec!["http://a:2379".into(), "http://b:2379".into()]));
         assert_eq!(up.feature_gates.0.get("B"), Some(&false));
         assert_eq!(up.runtime_config.0.get("api/all").map(String::as_str), Some("true"));
-        assert_eq!(up.token_auth_file, Some("/tokens".into()));
+        assert_eq!(up.identity.token_auth_file, Some("/tokens".into()));
         assert_eq!(up.join_secret_file, Some("/secret".into()));
         assert_eq!(up.service_cluster_ip_range.to_string(), "fd00::/108,10.8.0.0/16");
     }

@@ -6,9 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
+use rkube_access::authenticate::service_account::LegacyClaims;
 use rkube_access::{AUTHENTICATED, User, UserRef};
 use rkube_apiserver::{ApiServer, Body, Component, Config, serve};
-use rkube_controllers::{Health, Selection};
+use rkube_controllers::{Health, Selection, SignToken, TokenClaims};
 use rkube_machinery::host::Clock;
 use rkube_operator::{Manager, kube};
 use rustls::ServerConfig;
@@ -18,8 +19,8 @@ use tokio::task::JoinHandle;
 use crate::in_process::InProcess;
 
 const CONTROLLERS_AGENT: &str = "kube-controller-manager";
-/// Who the shared caches of all controllers are, as upstream.
-const CACHES_USER: &str = "system:kube-controller-manager";
+/// Who the shared caches of all controllers are, and those without an account of their own, as upstream.
+const MANAGER_USER: &str = "system:kube-controller-manager";
 
 /// Which controllers run, and how.
 pub struct ControllerOptions {
@@ -85,12 +86,14 @@ impl ControlPlane {
 
 fn start_controllers(server: &Arc<ApiServer>, options: ControllerOptions, clock: Arc<dyn Clock>) -> Manager {
     let ControllerOptions { root_ca, selection, namespace_grace } = options;
-    let source = Arc::new(InProcess::new(server.clone(), component_user(CACHES_USER, &[])));
+    let source = Arc::new(InProcess::new(server.clone(), component_user(MANAGER_USER, &[])));
+    let sign_token = server.signs_tokens().then(|| sign_token(server));
     let server = server.clone();
     rkube_controllers::start(&rkube_controllers::Config {
         client: Box::new(move |name| in_process_client(&server, controller_user(name))),
         source,
         root_ca,
+        sign_token,
         clock,
         selection,
         namespace_grace,
@@ -103,8 +106,20 @@ fn controller_manager(health: Arc<OnceLock<Health>>) -> Component {
     Component { name: "controller-manager", probe: Arc::new(probe) }
 }
 
+/// Makes tokens for Secrets with the server's key.
+fn sign_token(server: &Arc<ApiServer>) -> SignToken {
+    let server = server.clone();
+    Arc::new(move |of: &TokenClaims<'_>| {
+        let TokenClaims { namespace, account: name, account_uid: uid, secret } = *of;
+        server.sign_legacy_token(&LegacyClaims { namespace, name, uid, secret })
+    })
+}
+
 /// Controllers act as upstream's service accounts.
 fn controller_user(name: &str) -> UserRef {
+    if name == rkube_controllers::MANAGER {
+        return component_user(MANAGER_USER, &[]);
+    }
     let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system"];
     component_user(&format!("system:serviceaccount:kube-system:{name}"), &groups)
 }

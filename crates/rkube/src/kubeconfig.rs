@@ -7,15 +7,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::files::{self, Readers};
-use crate::pki::Pki;
+use crate::pki::Pair;
 
 /// The name of cluster, context and user.
 const NAME: &str = "rkube";
 
 /// Writes the file unless it fits the address and the certificates of this start already. A server that cannot write it,
 /// on a full disk, is still of use to who has the old one: only with it can objects be deleted.
-pub fn write(path: &Path, url: &str, pki: &Pki) {
-    let text = render(url, pki);
+pub fn write(path: &Path, url: &str, authorities: &str, user: &Pair) {
+    let text = render(url, authorities, user);
     match files::read_private(path) {
         Ok(Some(found)) if found == text => {}
         found => {
@@ -31,10 +31,10 @@ pub fn write(path: &Path, url: &str, pki: &Pki) {
     }
 }
 
-fn render(url: &str, pki: &Pki) -> String {
-    let ca = STANDARD.encode(&pki.ca.certificate);
-    let certificate = STANDARD.encode(&pki.admin.certificate);
-    let key = STANDARD.encode(&pki.admin.key);
+fn render(url: &str, authorities: &str, user: &Pair) -> String {
+    let ca = STANDARD.encode(authorities);
+    let certificate = STANDARD.encode(&user.certificate);
+    let key = STANDARD.encode(&user.key);
     format!(
         "\
 apiVersion: v1
@@ -63,16 +63,13 @@ users:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pki::Pair;
 
     #[test]
     fn credentials_are_embedded() {
         let pair = |text: &str| Pair { certificate: text.to_owned(), key: format!("{text}-key") };
-        let pki =
-            Pki { ca: pair("ca"), server: pair("server"), admin: pair("admin"), service_account_key: String::new() };
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("kubeconfig");
-        write(&path, "https://127.0.0.1:6443", &pki);
+        write(&path, "https://127.0.0.1:6443", "ca", &pair("admin"));
         // The loader that operators use reads it back.
         let config = kube::config::Kubeconfig::read_from(&path).unwrap();
         assert_eq!(config.current_context.as_deref(), Some("rkube"));
@@ -87,16 +84,16 @@ mod tests {
     #[test]
     fn one_that_fits_is_left_alone_and_one_that_cannot_be_written_is_no_end() {
         let pair = |text: &str| Pair { certificate: text.to_owned(), key: String::new() };
-        let pki = Pki { ca: pair("a"), server: pair("b"), admin: pair("c"), service_account_key: String::new() };
+        let user = pair("c");
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("kubeconfig");
         let inode = || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&path).unwrap());
-        write(&path, "https://127.0.0.1:1", &pki);
+        write(&path, "https://127.0.0.1:1", "a", &user);
         let first = inode();
-        write(&path, "https://127.0.0.1:1", &pki);
+        write(&path, "https://127.0.0.1:1", "a", &user);
         assert_eq!(inode(), first);
-        write(&path, "https://127.0.0.1:2", &pki);
+        write(&path, "https://127.0.0.1:2", "a", &user);
         assert_ne!(inode(), first);
-        write(&directory.path().join("absent/kubeconfig"), "https://127.0.0.1:1", &pki);
+        write(&directory.path().join("absent/kubeconfig"), "https://127.0.0.1:1", "a", &user);
     }
 }

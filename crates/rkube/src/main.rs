@@ -18,6 +18,7 @@ mod files;
 mod flags;
 mod fronts;
 mod host;
+mod identity;
 mod in_process;
 mod kubeconfig;
 mod lifetime;

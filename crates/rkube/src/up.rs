@@ -65,8 +65,9 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
     let advertised = advertise::address(options.advertise_address, options.listen.ip(), services)?;
     let names = ServerNames::of_this_host(first_service_address, options.listen.ip(), advertised);
     let pki = pki::load_or_create(&directory.join("pki"), &names, SystemClock.now_seconds(), &SystemEntropy)?;
-    let tokens = options.token_auth_file.as_deref().map(tokens::read).transpose()?.unwrap_or_default();
+    let tokens = options.identity.token_auth_file.as_deref().map(tokens::read).transpose()?.unwrap_or_default();
 
+    let client_authorities = options.identity.client_authorities(&pki)?;
     let config = Config {
         store: Arc::clone(&store),
         store_is_shared,
@@ -79,10 +80,10 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
             mutating: options.max_mutating_requests_inflight,
         },
         token_file: tokens::known(tokens),
-        anonymous: options.anonymous_auth,
+        anonymous: options.identity.anonymous_auth,
         authorization: vec![Mode::Rbac],
-        client_authority: pki.ca.certificate.clone(),
-        service_account_key: pki.service_account_key.clone(),
+        client_authority: client_authorities.clone(),
+        tokens: options.identity.tokens(&pki)?,
         service_ranges: options.service_cluster_ip_range.ranges().to_vec(),
         node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,
         advertise: (advertised, address.port()),
@@ -94,16 +95,19 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         log: Arc::new(move || log.check(&SystemClock)),
         disabled_plugins: Vec::new(),
     };
-    let tls = tls::server_config(&pki.server, Some(&pki.ca.certificate))?;
+    let serving = options.identity.serving()?;
+    let tls = tls::server_config(serving.as_ref().unwrap_or(&pki.server), Some(&client_authorities))?;
+    // By what clients know the server.
+    let root_ca = [pki.ca.certificate.as_str(), serving.as_ref().map_or("", |pair| &pair.certificate)].concat();
     let controllers = ControllerOptions {
-        root_ca: pki.ca.certificate.clone(),
+        root_ca: root_ca.clone(),
         selection: options.controllers.clone(),
         namespace_grace: Duration::ZERO,
     };
     let control_plane = ControlPlane::start(config, listener, tls, limits::connections(), controllers).await?;
 
     let kubeconfig = directory.join("kubeconfig");
-    kubeconfig::write(&kubeconfig, &url, &pki);
+    kubeconfig::write(&kubeconfig, &url, &root_ca, &pki.admin);
     let door = open_door(&directory, &store);
     Ok(Cluster { control_plane, store, held: Held { kubeconfig, _door: door, _lock: lock } })
 }

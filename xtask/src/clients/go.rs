@@ -8,20 +8,31 @@ use anyhow::{Result, ensure};
 use super::{Workshop, is_fresh};
 use crate::command::{exists, run_quietly, say};
 
-/// What tests run besides kubectl.
-const PROGRAMS: &[&str] = &["dynamic-client", "go-client"];
+/// What tests run besides kubectl: the module in `tests/clients`, and the package, if it is not that module's own.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("dynamic-client", "."),
+    ("freshness", "."),
+    ("go-client", "."),
+    ("operator", "."),
+    ("operator-2021", "."),
+    ("sample-controller", "k8s.io/sample-controller"),
+];
 
 /// The directory that holds them.
 pub(super) fn programs(workshop: &Workshop) -> Result<PathBuf> {
     let directory = workshop.directory("go")?;
-    for name in PROGRAMS {
-        build(workshop, name, "")?;
+    for (name, package) in PROGRAMS {
+        build_package(workshop, name, package, "")?;
     }
     Ok(directory)
 }
 
 /// Builds one, unless it is newer than its sources. The linker sets what `variables` says.
 pub(super) fn build(workshop: &Workshop, name: &str, variables: &str) -> Result<PathBuf> {
+    build_package(workshop, name, ".", variables)
+}
+
+fn build_package(workshop: &Workshop, name: &str, package: &str, variables: &str) -> Result<PathBuf> {
     let program = workshop.directory("go")?.join(name);
     let sources = workshop.sources.join(name);
     if !is_fresh(&program, &sources) {
@@ -32,7 +43,7 @@ pub(super) fn build(workshop: &Workshop, name: &str, variables: &str) -> Result<
                 .current_dir(&sources)
                 .args(["build", "-ldflags", variables, "-o"])
                 .arg(&program)
-                .arg("."),
+                .arg(package),
         )?;
     }
     Ok(program)

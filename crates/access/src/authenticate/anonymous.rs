@@ -9,6 +9,6 @@ pub struct Anonymous;
 
 impl Authenticator for Anonymous {
     fn authenticate(&self, _credentials: &Credentials<'_>) -> Verdict {
-        Verdict::User(Arc::new(User::anonymous()))
+        Verdict::User(Arc::new(User::anonymous()).into())
     }
 }

@@ -6,11 +6,21 @@ use std::sync::Arc;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use super::{Authenticator, Credentials, Verdict};
+use super::{Authenticator, Credentials, Known, Verdict};
 use crate::UserRef;
 
-/// The user of a token, and for which of the audiences asked about the token is good.
-pub type TokenUser = (UserRef, Vec<String>);
+/// What is said of tokens that nobody knows.
+const INVALID: &str = "invalid bearer token";
+
+/// The user of a token.
+#[derive(Debug)]
+pub struct TokenUser {
+    pub user: UserRef,
+    /// For which of the audiences asked about the token is good.
+    pub audiences: Vec<String>,
+    /// Said to who uses it.
+    pub warning: Option<&'static str>,
+}
 
 pub trait TokenAuthenticator: Send + Sync {
     /// `None`: a token of another kind. Without audiences, the token must be good for this server.
@@ -24,8 +34,10 @@ pub struct Bearer {
 
 impl Bearer {
     pub fn user_of(&self, token: &str, audiences: &[String]) -> Result<TokenUser, String> {
-        let found = self.members.iter().find_map(|member| member.user_of(token, audiences));
-        found.unwrap_or_else(|| Err("unknown token".to_owned()))
+        match self.members.iter().find_map(|member| member.user_of(token, audiences)) {
+            Some(found) => found.map_err(|why| format!("[{INVALID}, {why}]")),
+            None => Err(INVALID.to_owned()),
+        }
     }
 }
 
@@ -33,7 +45,7 @@ impl Authenticator for Arc<Bearer> {
     fn authenticate(&self, credentials: &Credentials<'_>) -> Verdict {
         let Some(token) = token_of(credentials.headers) else { return Verdict::NoOpinion };
         match self.user_of(token, &[]) {
-            Ok((user, _)) => Verdict::User(user),
+            Ok(TokenUser { user, warning, .. }) => Verdict::User(Known { user, warning }),
             Err(why) => Verdict::Refused(why),
         }
     }

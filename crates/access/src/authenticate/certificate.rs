@@ -13,7 +13,7 @@ pub struct Certificate;
 
 impl Authenticator for Certificate {
     fn authenticate(&self, credentials: &Credentials<'_>) -> Verdict {
-        credentials.connection.map_or(Verdict::NoOpinion, |user| Verdict::User(user.clone()))
+        credentials.connection.map_or(Verdict::NoOpinion, |user| Verdict::User(user.clone().into()))
     }
 }
 

@@ -18,7 +18,7 @@ pub use token_file::TokenFile;
 
 use crate::UserRef;
 use bearer::Bearer;
-use service_account::{ServiceAccounts, Signer};
+use service_account::{OnLegacyUse, ServiceAccounts, Signer};
 
 /// The key in a user's extra facts that says which certificate or token proved who asks.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -30,10 +30,24 @@ pub struct Credentials<'a> {
     pub headers: &'a HeaderMap,
 }
 
+/// Who asks.
+#[derive(Debug)]
+pub struct Known {
+    pub user: UserRef,
+    /// Said to them with the answer.
+    pub warning: Option<&'static str>,
+}
+
+impl From<UserRef> for Known {
+    fn from(user: UserRef) -> Known {
+        Known { user, warning: None }
+    }
+}
+
 /// What a member makes of credentials.
 #[derive(Debug)]
 pub enum Verdict {
-    User(UserRef),
+    User(Known),
     /// The credentials are the member's business, and worth nothing.
     Refused(String),
     /// Others may know.
@@ -44,6 +58,16 @@ pub trait Authenticator: Send + Sync {
     fn authenticate(&self, credentials: &Credentials<'_>) -> Verdict;
 }
 
+/// What the members are made of.
+pub struct Options {
+    pub token_file: TokenFile,
+    /// Whether one may be nobody.
+    pub anonymous: bool,
+    /// The keys of service accounts, where there are any.
+    pub signer: Option<Arc<Signer>>,
+    pub on_legacy_use: OnLegacyUse,
+}
+
 /// The members in their order.
 pub struct Authenticators {
     bearer: Arc<Bearer>,
@@ -51,16 +75,12 @@ pub struct Authenticators {
 }
 
 impl Authenticators {
-    /// `signer`: the key of service accounts, where there is one. `anonymous`: whether one may be nobody.
-    pub fn new(
-        (file, anonymous): (TokenFile, bool),
-        signer: Option<Arc<Signer>>,
-        catalog: &Arc<Catalog>,
-        clock: &Arc<dyn Clock>,
-    ) -> Authenticators {
-        let mut tokens: Vec<Box<dyn TokenAuthenticator>> = vec![Box::new(file)];
+    pub fn new(options: Options, catalog: &Arc<Catalog>, clock: &Arc<dyn Clock>) -> Authenticators {
+        let Options { token_file, anonymous, signer, on_legacy_use } = options;
+        let mut tokens: Vec<Box<dyn TokenAuthenticator>> = vec![Box::new(token_file)];
         if let Some(signer) = signer {
-            tokens.push(Box::new(ServiceAccounts { signer, catalog: catalog.clone(), clock: clock.clone() }));
+            let (catalog, clock) = (catalog.clone(), clock.clone());
+            tokens.push(Box::new(ServiceAccounts { signer, catalog, clock, on_legacy_use }));
         }
         let bearer = Arc::new(Bearer { members: tokens });
         let mut members: Vec<Box<dyn Authenticator>> =
@@ -72,7 +92,7 @@ impl Authenticators {
     }
 
     /// The user of a request, or why it is refused.
-    pub fn request(&self, credentials: &Credentials<'_>) -> Result<UserRef, String> {
+    pub fn request(&self, credentials: &Credentials<'_>) -> Result<Known, String> {
         for member in &self.members {
             match member.authenticate(credentials) {
                 Verdict::User(user) => return Ok(user),

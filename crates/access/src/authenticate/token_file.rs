@@ -19,6 +19,7 @@ impl TokenFile {
 impl TokenAuthenticator for TokenFile {
     /// Such tokens are good for every audience.
     fn user_of(&self, token: &str, audiences: &[String]) -> Option<Result<TokenUser, String>> {
-        self.users.get(token).map(|user| Ok((user.clone(), audiences.to_vec())))
+        let user = self.users.get(token)?.clone();
+        Some(Ok(TokenUser { user, audiences: audiences.to_vec(), warning: None }))
     }
 }

@@ -131,7 +131,7 @@ impl Check<'_> {
             Mode::AssociatedNode => (self.allows)(&any_node_of(self.requester), attributes),
             _ => (self.allows)(self.requester, attributes),
         };
-        if allowed { Ok(()) } else { Err(self.denied(attributes, "")) }
+        allowed.map_err(|reason| self.denied(attributes, &reason))
     }
 
     fn denied(&self, attributes: &Attributes<'_>, reason: &str) -> Denied {

@@ -35,8 +35,8 @@ enum Mode {
 const MODES: [Mode; 5] =
     [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo, Mode::Legacy];
 
-/// Whether somebody may do something.
-pub type Allows<'a> = dyn Fn(&User, &Attributes<'_>) -> bool + 'a;
+/// Whether somebody may do something; `Err` with the reason why not, where there is one to say.
+pub type Allows<'a> = dyn Fn(&User, &Attributes<'_>) -> Result<(), String> + 'a;
 
 /// Who a request acts as.
 #[derive(Debug, PartialEq, Eq)]

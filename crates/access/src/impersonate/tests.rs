@@ -23,9 +23,13 @@ fn listing_pods() -> Attributes<'static> {
     Attributes::Resource(asked)
 }
 
+fn allow(allowed: bool) -> Result<(), String> {
+    if allowed { Ok(()) } else { Err(String::new()) }
+}
+
 /// Asks as `requester`, who is allowed what `rights` say.
 fn ask(requester: &User, wanted: &User, rights: &[&str]) -> Result<Impersonated, Denied> {
-    let allows = |_: &User, attributes: &Attributes<'_>| rights.contains(&words(attributes).as_str());
+    let allows = |_: &User, attributes: &Attributes<'_>| allow(rights.contains(&words(attributes).as_str()));
     Impersonation::default().decide(wanted, requester, &listing_pods(), &allows)
 }
 
@@ -198,7 +202,7 @@ fn an_account_of_a_node_acts_as_that_node() {
     let allows = |asking: &User, attributes: &Attributes<'_>| {
         let keys = "authentication.kubernetes.io/credential-id,authentication.kubernetes.io/node-name";
         let as_any = matches!(asking.extra.as_slice(), [(_, values)] if values.join(",") == keys);
-        as_any && rights.contains(&words(attributes).as_str())
+        allow(as_any && rights.contains(&words(attributes).as_str()))
     };
     let decide = |wanted: &str| {
         Impersonation::default().decide(&user(wanted, &[]), &agent, &listing_pods(), &allows).map(|found| shown(&found))
@@ -213,7 +217,7 @@ fn an_account_of_a_node_acts_as_that_node() {
 fn the_mode_that_was_allowed_last_is_tried_first() {
     let impersonation = Impersonation::default();
     let decide = |wanted: &str| {
-        let allows = |_: &User, attributes: &Attributes<'_>| words(attributes) == "impersonate /users/ /bob";
+        let allows = |_: &User, attributes: &Attributes<'_>| allow(words(attributes) == "impersonate /users/ /bob");
         impersonation.decide(&user(wanted, &[]), &user("alice", &[]), &listing_pods(), &allows)
     };
     let before = decide("carol").unwrap_err();

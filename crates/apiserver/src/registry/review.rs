@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use rkube_access::User;
+use rkube_access::authenticate::TokenUser;
 use rkube_access::authorize::{Attributes, Authorizers, Decision, ResourceAttributes};
 use rkube_kinds::lifecycle;
 use rkube_machinery::value::{Map, Text};
@@ -68,12 +69,12 @@ impl Write<'_> {
         let mut audiences: Vec<String> =
             spec.list("audiences").iter().map(|audience| audience.as_str().to_owned()).collect();
         if audiences.is_empty() {
-            audiences.extend(self.registry.signer.as_ref().map(|signer| signer.issuer().to_owned()));
+            audiences.extend(self.registry.signer.iter().flat_map(|signer| signer.audiences().to_vec()));
         }
         // As in a request's header: the first word counts, and who brings none is nobody in particular.
         let found = match spec.str("token").split(' ').next().map(str::trim).filter(|token| !token.is_empty()) {
             Some(token) => self.registry.authenticators.token(token, &audiences),
-            None => Ok((User::anonymous().into(), audiences)),
+            None => Ok(TokenUser { user: User::anonymous().into(), audiences, warning: None }),
         };
         let mut status = review.get("status").clone();
         if status.is_null() {
@@ -81,11 +82,11 @@ impl Write<'_> {
         }
         status.set("authenticated", found.is_ok());
         match found {
-            Ok((user, matched)) => {
-                status.set("user", user_info(&user));
-                status.set("audiences", matched.into_iter().map(Value::from).collect::<Vec<_>>());
+            Ok(found) => {
+                status.set("user", user_info(&found.user));
+                status.set("audiences", found.audiences.into_iter().map(Value::from).collect::<Vec<_>>());
             }
-            Err(_) => status.set("error", "invalid bearer token"),
+            Err(why) => status.set("error", why),
         }
         status
     }

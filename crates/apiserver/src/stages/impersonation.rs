@@ -38,7 +38,10 @@ pub fn run(
     let Some(wanted) = incoming.wanted.as_ref().map_err(Status::bad_request)? else {
         return Ok(ActingAs { requester, impersonated: None });
     };
-    let allows = |user: &User, attributes: &Attributes<'_>| authorizers.allow(user, attributes);
+    let allows = |user: &User, attributes: &Attributes<'_>| match authorizers.allow(user, attributes) {
+        true => Ok(()),
+        false => Err(authorizers.verdict(user, attributes).reason),
+    };
     let found = impersonation.decide(wanted, &requester, &incoming.info.attributes(), &allows);
     let found = found.map_err(|denied| {
         Status::forbidden(&GroupResource::new(denied.group, denied.resource), &denied.name, denied.why)

@@ -38,7 +38,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{HeaderValue, Method, Request, header};
 use rkube_access::UserRef;
-use rkube_access::authenticate::Authenticators;
+use rkube_access::authenticate::{Authenticators, Known};
 use rkube_access::authorize::Authorizers;
 use rkube_access::impersonate::Impersonation;
 use rkube_catalog::Catalog;
@@ -51,6 +51,7 @@ use crate::limits::{Limits, Slot};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::request::RequestInfo;
+use crate::warnings;
 use incoming::Incoming;
 pub use pages::Pages;
 use refusal::Refusal;
@@ -86,8 +87,8 @@ impl Road {
         let mutating = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let in_flight = self.metrics.in_flight(mutating);
         let mut body = pin!(body);
-        let mut slot = None;
-        let travelling = self.travel(&incoming, arrived, body.as_mut(), &mut slot);
+        let (mut slot, mut warning) = (None, None);
+        let travelling = self.travel(&incoming, arrived, body.as_mut(), (&mut slot, &mut warning));
         let answer = AssertUnwindSafe(travelling).catch_unwind().await.unwrap_or_else(|_| Err(panicked(&info).into()));
         let answer = answer.or_else(Refusal::into_answer);
         drop(in_flight);
@@ -100,6 +101,9 @@ impl Road {
             // Clients must not send the next request behind a body that nobody reads.
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        if let Some(warning) = warning {
+            warnings::add(&mut answer, &[warning.to_owned()]);
+        }
         if let Some(slot) = slot {
             answer.body_mut().hold(slot);
         }
@@ -108,13 +112,13 @@ impl Road {
         answer
     }
 
-    /// The stages, in their order. `slot` outlives them: it is held until the answer is sent.
+    /// The stages, in their order. `slot` outlives them: it is held until the answer is sent. `warning` goes with the answer.
     async fn travel<B>(
         &self,
         incoming: &Incoming<'_>,
         arrived: Instant,
         body: B,
-        slot: &mut Option<Slot>,
+        (slot, warning): (&mut Option<Slot>, &mut Option<&'static str>),
     ) -> Result<Answer, Refusal>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -123,7 +127,8 @@ impl Road {
         request_info::check(incoming)?;
         let deadline = deadline::of(incoming.info, incoming.query, arrived)?;
         let in_time = pin!(async {
-            let requester = authenticate::run(&self.authenticators, incoming)?;
+            let Known { user: requester, warning: said } = authenticate::run(&self.authenticators, incoming)?;
+            *warning = said;
             // Here is the place of audit: who asks is known, and nothing is refused to them yet.
             let acting = impersonation::run(&self.impersonation, &self.authorizers, incoming, requester)?;
             let user = acting.user();

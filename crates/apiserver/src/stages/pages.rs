@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderValue, Method, StatusCode, header};
+use rkube_access::authenticate::service_account::discovery::OpenId;
 use rkube_catalog::Snapshot;
 use rkube_machinery::{Status, TypeRef, Value};
 
@@ -13,13 +14,14 @@ use crate::health::Health;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
-use crate::{discovery, health, version};
+use crate::{discovery, health, openid, version};
 
 /// What pages are made from, beside the catalog of the request.
 pub struct Pages {
     pub health: Health,
     pub metrics: Arc<Metrics>,
     pub openapi: OpenApi,
+    pub openid: Option<OpenId>,
 }
 
 impl Pages {
@@ -33,6 +35,9 @@ impl Pages {
             return Ok(missing::no_page());
         }
         if let Some(answer) = self.health.answer(&info.path, &query.others).await {
+            return Ok(answer);
+        }
+        if let Some(answer) = openid::answer(self.openid.as_ref(), &info.path) {
             return Ok(answer);
         }
         let turns = &limits.heavy_turns;
@@ -61,7 +66,7 @@ impl Pages {
                 None if catalog.has_builtin_group(group) => return Err(Status::no_such_page()),
                 None => return Ok(missing::no_page()),
             },
-            [""] => return Ok(raw_answer(StatusCode::OK, &root_paths(catalog))),
+            [""] => return Ok(raw_answer(StatusCode::OK, &root_paths(catalog, self.openid.is_some()))),
             ["api", ..] => return Err(Status::no_such_page()),
             _ => return Ok(missing::no_page()),
         };
@@ -103,7 +108,7 @@ fn discovery_answer(accepted: Accept, pretty: bool, value: &Value) -> Answer {
 }
 
 /// `/`: which paths there are.
-fn root_paths(catalog: &Snapshot) -> Value {
+fn root_paths(catalog: &Snapshot, has_keys: bool) -> Value {
     let mut paths: Vec<String> = [
         "/api",
         "/api/v1",
@@ -118,6 +123,9 @@ fn root_paths(catalog: &Snapshot) -> Value {
     ]
     .map(str::to_owned)
     .to_vec();
+    if has_keys {
+        paths.extend(openid::PATHS.map(str::to_owned));
+    }
     for served in catalog.all().iter().filter(|served| !served.kind.group.is_empty()) {
         paths.push(format!("/apis/{}", served.kind.group));
         paths.push(format!("/apis/{}/{}", served.kind.group, served.kind.version));

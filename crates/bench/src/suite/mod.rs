@@ -2,9 +2,11 @@
 //! in these minutes meets both; of several short rounds the best counts.
 
 mod custom;
+mod garbage;
 mod roles;
 mod servers;
 mod single;
+mod webhooks;
 mod work;
 
 use std::io::Write;
@@ -33,6 +35,8 @@ pub async fn run(options: RunOptions) -> Result<()> {
     requests(&mut suite).await?;
     roles::run(&mut suite).await?;
     custom::run(&mut suite).await?;
+    garbage::run(&mut suite).await?;
+    webhooks::run(&mut suite).await?;
     single::filled(&mut suite).await?;
     single::etcd(&mut suite).await?;
     single::files(&mut suite)?;

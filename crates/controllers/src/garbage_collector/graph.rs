@@ -192,20 +192,18 @@ impl Graph {
         let Some(node) = self.nodes.get_mut(uid) else { return };
         if node.owners != seen.owners {
             let before = std::mem::replace(&mut node.owners, seen.owners.clone());
-            let find = |owners: &[Owner], uid: &Text| owners.iter().rfind(|owner| owner.uid == *uid).cloned();
+            let (old, new) = (by_uid(&before), by_uid(&seen.owners));
             // Owners that were blocked and are no more may go now.
-            for old in before.iter().filter(|owner| owner.blocks) {
-                let still = find(&seen.owners, &old.uid).is_some_and(|new| new.blocks);
-                if !still && self.nodes.contains_key(&old.uid) {
-                    work.attempt.push(old.uid.clone());
+            for owner in before.iter().filter(|owner| owner.blocks) {
+                let still = new.get(&owner.uid).is_some_and(|owner| owner.blocks);
+                if !still && self.nodes.contains_key(&owner.uid) {
+                    work.attempt.push(owner.uid.clone());
                 }
             }
-            let is_new = |owner: &&Owner| find(&before, &owner.uid).is_none();
-            let added: Vec<Owner> = seen.owners.iter().filter(is_new).cloned().collect();
-            self.add_to_owners(uid, &added, work);
-            let removed = before.iter().filter(|owner| find(&seen.owners, &owner.uid).is_none());
-            for owner in removed.map(|owner| owner.uid.clone()).collect::<Vec<_>>() {
-                self.remove_from_owner(uid, &owner);
+            let added = seen.owners.iter().filter(|owner| !old.contains_key(&owner.uid));
+            self.add_to_owners(uid, &added.cloned().collect::<Vec<_>>(), work);
+            for owner in before.iter().filter(|owner| !new.contains_key(&owner.uid)) {
+                self.remove_from_owner(uid, &owner.uid);
             }
         }
         self.note_transitions(&seen, work);
@@ -354,6 +352,11 @@ impl Graph {
         let behind = found.range(wrong.clone()..).next();
         behind.or_else(|| found.first()).cloned()
     }
+}
+
+/// An object may have thousands of owners.
+fn by_uid(owners: &[Owner]) -> HashMap<&Text, &Owner> {
+    owners.iter().map(|owner| (&owner.uid, owner)).collect()
 }
 
 /// Owners that are known to be gone, the last ones.

@@ -34,3 +34,47 @@ fn tokens_say_who_somebody_is() {
         unknown.stderr
     );
 }
+
+#[test]
+fn who_may_acts_as_somebody_else() {
+    let rkube = Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &["--store=memory"]);
+    let Some(kubectl) = rkube.kubectl() else { return };
+    let whoami = ["auth", "whoami", "-o", "jsonpath={.status.userInfo}"];
+    let acting = |flags: &[&str]| kubectl.run(&[&whoami[..], flags].concat()).stdout;
+    let shown = acting(&["--as=bob", "--as-group=dev", "--as-group=ops", "--as-uid=7"]);
+    assert_eq!(shown, r#"{"groups":["dev","ops","system:authenticated"],"uid":"7","username":"bob"}"#);
+    let shown = acting(&["--as=system:serviceaccount:kube-system:x"]);
+    assert!(shown.contains("system:serviceaccounts:kube-system"), "{shown}");
+    let refused = kubectl.attempt(&["get", "pods", "--as=bob"]).expect_failure();
+    let words =
+        "pods is forbidden: User \"bob\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\"";
+    assert!(refused.stderr.contains(words), "{}", refused.stderr);
+    kubectl.run(&["get", "pods", "--as=bob", "--as-group=system:masters"]);
+    let refused = kubectl.attempt(&["get", "pods", "--as-group=dev"]).expect_failure();
+    assert!(refused.stderr.contains("without impersonating a user"), "{}", refused.stderr);
+}
+
+#[test]
+fn service_accounts_have_tokens() {
+    let rkube = Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &["--store=memory"]);
+    let Some(kubectl) = rkube.kubectl() else { return };
+    let authority = rkube.data_directory().join("pki/ca.crt").display().to_string();
+    let whoami = |token: &str| {
+        let flags =
+            ["--server", rkube.url(), "--certificate-authority", &authority, "--token", token, "auth", "whoami"];
+        Finished::run(kubectl.command(&flags).env("KUBECONFIG", "/dev/null"), "")
+    };
+    kubectl.run(&["create", "serviceaccount", "robot"]);
+    let token = kubectl.run(&["create", "token", "robot", "--duration=1h"]).stdout;
+    whoami(token.trim()).expect_success().says("system:serviceaccount:default:robot").says("JTI=");
+    let secret = r#"{"apiVersion":"v1","kind":"Secret","type":"kubernetes.io/service-account-token",
+        "metadata":{"name":"kept","annotations":{"kubernetes.io/service-account.name":"robot"}}}"#;
+    kubectl.run_with_input(&["apply", "-f", "-"], secret);
+    kubectl.run(&["wait", "secret/kept", "--for=jsonpath={.data.token}", "--timeout=60s"]);
+    kubectl.run(&["describe", "secret", "kept"]).says("kubernetes.io/service-account.uid").says("ca.crt:");
+    let token = kubectl.run(&["get", "secret", "kept", "-o", "go-template={{.data.token | base64decode}}"]).stdout;
+    whoami(&token).expect_success().says("system:serviceaccount:default:robot");
+    kubectl.run(&["delete", "serviceaccount", "robot"]);
+    kubectl.run(&["wait", "secret/kept", "--for=delete", "--timeout=60s"]);
+    whoami(&token).expect_failure();
+}

@@ -6,7 +6,8 @@ use rkube_testkit::Rkube;
 
 /// What cannot be applied, or not twice: reviews, bindings and component statuses are not stored, nobody may say when an
 /// object was deleted, and an apply takes away what the server added to an applied list: taints of new nodes, selectors of
-/// pods with these keys. A controller writes the status of ServiceCIDRs whenever it gets to it.
+/// pods with these keys. A controller writes the status of ServiceCIDRs whenever it gets to it, and another deletes what has
+/// an owner that does not exist.
 const LEFT_OUT: &[&str] = &[
     "Review\nmetadata:",
     "\nkind: Binding\n",
@@ -15,9 +16,10 @@ const LEFT_OUT: &[&str] = &[
     "podCIDR",
     "matchLabelKeys",
     "\nkind: ServiceCIDR\n",
+    "ownerReferences",
 ];
 
-fn manifests() -> String {
+pub fn manifests() -> String {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kinds/tests/examples");
     let mut paths: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();

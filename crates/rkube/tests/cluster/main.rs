@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod admission_webhooks;
 mod authentication;
 mod backup;
 mod bad_input;
@@ -21,6 +22,7 @@ mod kopf;
 mod kube_rs;
 mod kube_rs_custom;
 mod kubectl_apply;
+mod kubectl_cascade;
 mod kubectl_change;
 mod kubectl_discover;
 mod kubectl_kinds;
@@ -29,7 +31,9 @@ mod kubectl_old;
 mod kubectl_read;
 mod kubectl_watch;
 mod life;
+mod operators;
 mod python;
+mod python_webhook;
 mod roles;
 mod services;
 mod volumes;

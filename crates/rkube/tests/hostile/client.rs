@@ -26,11 +26,16 @@ impl Client {
 
     /// With the certificates in a server's data directory.
     pub fn at(data: &Path, address: &str) -> Client {
-        let file = |name: &str| std::fs::read(data.join("pki").join(name)).unwrap();
+        let file = |name: &str| std::fs::read_to_string(data.join("pki").join(name)).unwrap();
+        Client::with(&file("ca.crt"), &file("admin.crt"), &file("admin.key"), address)
+    }
+
+    /// With these certificates, as PEM.
+    pub fn with(authority: &str, certificate: &str, key: &str, address: &str) -> Client {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(&file("ca.crt")).unwrap()).unwrap();
-        let certificate = CertificateDer::from_pem_slice(&file("admin.crt")).unwrap();
-        let key = PrivateKeyDer::from_pem_slice(&file("admin.key")).unwrap();
+        roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
+        let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let builder = builder.with_root_certificates(roots);

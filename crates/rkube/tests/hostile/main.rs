@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod admission_webhooks;
 mod client;
 mod connections;
 mod conversion;
@@ -13,8 +14,10 @@ mod definitions;
 mod directory;
 mod doubling;
 mod ending;
+mod endpoints;
 mod envtest;
 mod full_disk;
+mod garbage;
 mod identity;
 mod join;
 mod load;
@@ -23,7 +26,9 @@ mod private;
 mod requests;
 mod roles;
 mod sizes;
+mod tokens;
 mod watches;
+mod webhook;
 
 use rkube_testkit::Rkube;
 

@@ -19,6 +19,7 @@ const SECONDS_MAX: i64 = 1 << 32;
 impl Write<'_> {
     pub(super) async fn request_token(&mut self, body: &Bytes) -> Result<Answer, Status> {
         let mut request = self.decode_other(body, TYPE, API_VERSION, "TokenRequest")?;
+        request.object_mut("spec").set_if_absent("expirationSeconds", DEFAULT_SECONDS);
         let signer = self.registry.signer.as_ref();
         let signer = signer.ok_or_else(|| Status::service_unavailable("this server has no key to sign tokens with"))?;
         let name = self.request.info.name.clone();
@@ -43,25 +44,31 @@ impl Write<'_> {
         metadata.set("creationTimestamp", time::format_seconds(now));
         let spec = request.object_mut("spec");
         if spec.list("audiences").is_empty() {
-            spec.set("audiences", vec![Value::from(signer.issuer())]);
+            let audiences: Vec<Value> = signer.audiences().iter().map(|one| one.as_str().into()).collect();
+            spec.set("audiences", audiences);
         }
         spec.set_if_absent("expirationSeconds", DEFAULT_SECONDS);
         check_spec(request.get("spec"))?;
         self.check_admitted(write, &request).await?;
         let bound = self.bound_object(&name, request.get("spec").get("boundObjectRef"))?;
-        let seconds = request.get("spec").int("expirationSeconds");
+        let mut seconds = request.get("spec").int("expirationSeconds");
+        if let Some(most) = signer.seconds_max().filter(|most| seconds > *most) {
+            self.warnings.push(format!("requested expiration of {seconds} seconds shortened to {most} seconds"));
+            request.object_mut("spec").set("expirationSeconds", most);
+            seconds = most;
+        }
+        let audiences: Vec<String> =
+            request.get("spec").list("audiences").iter().map(|audience| audience.as_str().to_owned()).collect();
+        let of_pod = bound.iter().any(|bound| bound.kind == "pod");
+        let extended = signer.extended_seconds(seconds, &audiences).filter(|_| of_pod);
         let claims = Claims {
             namespace: &self.request.info.namespace,
             name: &name,
             uid,
-            audiences: request
-                .get("spec")
-                .list("audiences")
-                .iter()
-                .map(|audience| audience.as_str().to_owned())
-                .collect(),
+            audiences,
             issued: now,
-            expires: now + seconds,
+            expires: now + extended.unwrap_or(seconds),
+            warns: extended.map(|_| now + seconds),
             bound,
         };
         let token = signer.sign(&claims, &*self.registry.entropy).map_err(Status::internal)?;

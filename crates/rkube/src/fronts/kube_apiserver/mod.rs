@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Component, Config, InFlightMax};
 use rkube_controllers::Selection;
@@ -32,7 +33,7 @@ use crate::lifetime::{self, Cluster};
 use crate::logging::{self, Written};
 use crate::pki::{self, Pair, ServerNames};
 use crate::signals::Signals;
-use crate::{advertise, limits, served, tls, tokens, up};
+use crate::{advertise, identity, limits, served, tls, tokens, up};
 
 const ABOUT: &str = "\
 The API server of a test environment, as rkube stands in for it. RKUBE_CONTROLLERS says which controllers run beside it, in
@@ -104,7 +105,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         anonymous: given.switch("anonymous-auth") && !authorization.contains(&Mode::AlwaysAllow),
         authorization,
         client_authority: client_authority.unwrap_or_default(),
-        service_account_key: signing_key(given)?,
+        tokens: token_options(given)?,
         service_ranges: ranges.ranges().to_vec(),
         node_ports: node_ports.first..=node_ports.last,
         advertise: (advertised, address.port()),
@@ -161,11 +162,22 @@ fn tls_config(given: &Given, pair: &Pair, authorities: Option<&str>) -> anyhow::
     config.context("cannot use the files of --cert-dir, --tls-cert-file or --client-ca-file")
 }
 
-fn signing_key(given: &Given) -> anyhow::Result<String> {
-    match given.text("service-account-signing-key-file") {
-        Some(file) if !given.each("service-account-issuer").is_empty() => read(file),
+fn token_options(given: &Given) -> anyhow::Result<TokenOptions> {
+    let issuers: Vec<String> = given.each("service-account-issuer").into_iter().map(str::to_owned).collect();
+    let signing_key = match given.text("service-account-signing-key-file") {
+        Some(file) if !issuers.is_empty() => read(file)?,
         _ => bail!("--service-account-signing-key-file and --service-account-issuer are required flags"),
-    }
+    };
+    let longest = given.text("service-account-max-token-expiration").unwrap_or_default();
+    Ok(TokenOptions {
+        signing_key,
+        keys: given.each("service-account-key-file").into_iter().map(read).collect::<anyhow::Result<_>>()?,
+        issuers,
+        audiences: given.list("api-audiences"),
+        seconds_max: identity::seconds_max(longest).map_err(anyhow::Error::msg)?,
+        extends: given.switch("service-account-extend-token-expiration"),
+        keys_url: given.text("service-account-jwks-uri").unwrap_or_default().to_owned(),
+    })
 }
 
 fn read(file: &str) -> anyhow::Result<String> {

@@ -1,0 +1,11 @@
+module rkube.test/operator-2021
+
+go 1.16
+
+require (
+	k8s.io/api v0.21.4
+	k8s.io/apiextensions-apiserver v0.21.4
+	k8s.io/apimachinery v0.21.4
+	k8s.io/client-go v0.21.4
+	sigs.k8s.io/controller-runtime v0.9.7
+)
