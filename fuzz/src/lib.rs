@@ -3,6 +3,7 @@
 //! Each body takes bytes and panics where a property does not hold. `fuzz_targets` hands them to libFuzzer; a test of
 //! the workspace runs them over [`TARGETS`] with seeded bytes, so that they hold on every change.
 
+pub mod admission;
 pub mod codec;
 pub mod custom;
 pub mod documents;
@@ -42,6 +43,7 @@ pub const TARGETS: &[(&str, Body, &[&[u8]])] = &[
     ("kinds", rules::kinds, &[]),
     ("custom_resources", schemas::custom_resources, &[]),
     ("conversion_reviews", reviews::answers, &[REVIEW, CONVERTED]),
+    ("admission_reviews", admission::answers, &[ADMITTED, PATCH]),
 ];
 
 /// A class with an empty list, updated by one and applied by another.
@@ -67,6 +69,16 @@ const CUSTOM_TEXTS: &[u8] = br#"{"schema":{"type":"object","properties":{"d":{"t
 const REVIEW: &[u8] = br#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":"1-2","result":
 {"status":"Success"},"convertedObjects":[{"apiVersion":"example.com/v1","kind":"App","metadata":{"name":"a","namespace":"b",
 "uid":"c","labels":{"d":"e"},"annotations":{"f":"g"}},"spec":{}}]}}"#;
+
+/// The answer of a webhook that refuses, and warns.
+const ADMITTED: &[u8] = br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"1-2","allowed":false,
+"status":{"code":451,"reason":"Odd","message":"no","details":{"causes":[{"field":"f"}],"retryAfterSeconds":3}},"warnings":["w"],
+"auditAnnotations":{"k":"v"},"patchType":"JSONPatch","patch":"W10="}}"#;
+
+/// A patch of a webhook.
+const PATCH: &[u8] =
+    br#"[{"op":"add","path":"/data","value":{"a":"b"}},{"op":"copy","from":"/data","path":"/metadata/labels"},
+{"op":"remove","path":"/metadata/name"},{"op":"test","path":"/kind","value":"ConfigMap"}]"#;
 
 /// The object alone.
 const CONVERTED: &[u8] =

@@ -156,6 +156,15 @@ pub const NAMESPACE: Work = Work {
     peer: Some(11_000.0),
     reach: "at most 1,000 ms",
 };
+/// For a webhook the limit is the same question over a kept connection, without a server in between.
+pub const WEBHOOK: Work = Work {
+    name: "what a webhook on loopback adds to a create",
+    unit: Unit::Microseconds,
+    peer: None,
+    reach: "at most 2 bare round trips",
+};
+pub const CREATE_BESIDE_WEBHOOKS: Work =
+    rate("create ConfigMap, 64 in flight, 100 webhooks for others", None, "as without them");
 
 /// `12345.6` as `12,346`.
 fn grouped(value: f64) -> String {

@@ -1,8 +1,8 @@
 //! The limit: a server on the same hyper and rustls that answers from memory and does nothing else. What it reaches with
 //! the same client is what the machine can do.
 //!
-//! It knows four things: a fixed object for any write and any read of one, a list of pods in chunks, a page of that list, and
-//! watches that all get the same prepared events whenever `/start` is asked for.
+//! It knows five things: a fixed object for any write and any read of one, a list of pods in chunks, a page of that list, a
+//! webhook that admits everything, and watches that all get the same prepared events whenever `/start` is asked for.
 
 use std::convert::Infallible;
 use std::io::Write;
@@ -97,13 +97,14 @@ async fn connection(memory: Arc<Memory>, acceptor: TlsAcceptor, stream: TcpStrea
 async fn answer(memory: Arc<Memory>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let (parts, body) = request.into_parts();
     // A real server has to have read the request.
-    let _ = body.collect().await;
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let query = parts.uri.query().unwrap_or_default();
     let (status, body) = match (&parts.method, parts.uri.path()) {
         (&Method::POST, "/start") => {
             memory.rounds.send_modify(|round| *round += 1);
             (StatusCode::OK, Body::Whole(Bytes::new()))
         }
+        (&Method::POST, "/admit") => (StatusCode::OK, Body::Whole(objects::admitted(&body))),
         (&Method::POST, path) if path.ends_with("/pods") => (StatusCode::CREATED, Body::Whole(memory.pod.clone())),
         (&Method::POST, _) => (StatusCode::CREATED, Body::Whole(memory.object.clone())),
         (&Method::GET, _) if query.contains("watch=") => (StatusCode::OK, events(&memory, query.contains("small"))),

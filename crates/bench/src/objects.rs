@@ -31,6 +31,32 @@ pub fn config_map_of(name: &str, bytes: usize) -> Bytes {
     format!("{head}{}{tail}", "x".repeat(filler)).into()
 }
 
+/// The question of a server to a webhook, about a ConfigMap that is made.
+pub fn review() -> Bytes {
+    let object: Value = serde_json::from_slice(&config_map("name")).unwrap_or_default();
+    let kind = json!({"group": "", "version": "v1", "kind": "ConfigMap"});
+    let resource = json!({"group": "", "version": "v1", "resource": "configmaps"});
+    json!({
+        "kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
+        "request": {
+            "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "kind": kind, "resource": resource, "requestKind": kind,
+            "requestResource": resource, "name": "name", "namespace": "hooked", "operation": "CREATE",
+            "userInfo": {"username": "admin", "groups": ["system:masters", "system:authenticated"]},
+            "object": object, "oldObject": null, "dryRun": false,
+            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+        },
+    })
+    .to_string()
+    .into()
+}
+
+/// The answer of a webhook that has nothing against it.
+pub fn admitted(review: &[u8]) -> Bytes {
+    let review: Value = serde_json::from_slice(review).unwrap_or_default();
+    let response = json!({"uid": review["request"]["uid"], "allowed": true});
+    json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}).to_string().into()
+}
+
 pub fn config_map_patch(turn: usize) -> Bytes {
     format!(r#"{{"data":{{"turn":"{turn}"}}}}"#).into()
 }

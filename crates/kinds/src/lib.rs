@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod admission_review;
 mod admissionregistration;
 mod apiextensions;
 mod apiregistration;

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
-use futures::{FutureExt as _, StreamExt as _};
+use futures::{FutureExt as _, Stream, StreamExt as _};
 use kube::api::{Api, DynamicObject};
-use kube::core::ApiResource;
+use kube::core::{ApiResource, PartialObjectMeta};
 use kube::discovery::{Discovery, Scope};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
-use kube::{Client, ResourceExt as _};
+use kube::{Client, ResourceExt};
+use serde::Serialize;
 
 use crate::source::{Discovered, Event, Item, Selection, Source};
 
@@ -29,34 +30,18 @@ impl NetworkSource {
 
 impl Source for NetworkSource {
     fn follow(&self, resource: &ApiResource, selection: &Selection) -> BoxStream<'static, Event> {
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
+        let client = self.client.clone();
         let config = match selection.name {
             Some(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
             None => watcher::Config::default(),
         };
-        // Events come from the watch in pieces; a list is told as one.
-        let events = watcher(api, config).default_backoff().scan(Vec::new(), |listed: &mut Vec<Item>, event| {
-            let told = match event {
-                Ok(watcher::Event::Init) => {
-                    listed.clear();
-                    None
-                }
-                Ok(watcher::Event::InitApply(object)) => {
-                    listed.extend(item(&object));
-                    None
-                }
-                Ok(watcher::Event::InitDone) => Some(Event::Listed(std::mem::take(listed))),
-                Ok(watcher::Event::Apply(object)) => item(&object).map(Event::Applied),
-                Ok(watcher::Event::Delete(object)) => item(&object).map(Event::Deleted),
-                Err(error) => {
-                    tracing::debug!(%error, "a watch was interrupted and goes on");
-                    // A resource that is gone does not come back to this watch.
-                    return std::future::ready(if is_gone(&error) { None } else { Some(None) });
-                }
-            };
-            std::future::ready(Some(told))
-        });
-        events.filter_map(std::future::ready).boxed()
+        if selection.metadata_only {
+            let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, resource);
+            told(watcher(api, config).default_backoff())
+        } else {
+            let api: Api<DynamicObject> = Api::all_with(client, resource);
+            told(watcher(api, config).default_backoff())
+        }
     }
 
     fn discover(&self) -> BoxStream<'static, Vec<Discovered>> {
@@ -84,6 +69,34 @@ impl Source for NetworkSource {
     }
 }
 
+/// Events come from a watch in pieces; a list is told as one.
+fn told<K: ResourceExt + Serialize + Send + 'static>(
+    events: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static,
+) -> BoxStream<'static, Event> {
+    let events = events.scan(Vec::new(), |listed: &mut Vec<Item>, event| {
+        let told = match event {
+            Ok(watcher::Event::Init) => {
+                listed.clear();
+                None
+            }
+            Ok(watcher::Event::InitApply(object)) => {
+                listed.extend(item(&object));
+                None
+            }
+            Ok(watcher::Event::InitDone) => Some(Event::Listed(std::mem::take(listed))),
+            Ok(watcher::Event::Apply(object)) => item(&object).map(Event::Applied),
+            Ok(watcher::Event::Delete(object)) => item(&object).map(Event::Deleted),
+            Err(error) => {
+                tracing::debug!(%error, "a watch was interrupted and goes on");
+                // A resource that is gone does not come back to this watch.
+                return std::future::ready(if is_gone(&error) { None } else { Some(None) });
+            }
+        };
+        std::future::ready(Some(told))
+    });
+    events.filter_map(std::future::ready).boxed()
+}
+
 fn is_gone(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -92,7 +105,7 @@ fn is_gone(error: &watcher::Error) -> bool {
     }
 }
 
-fn item(object: &DynamicObject) -> Option<Item> {
+fn item(object: &(impl ResourceExt + Serialize)) -> Option<Item> {
     let json = serde_json::to_vec(object).ok()?;
     Some(Item {
         namespace: object.namespace().unwrap_or_default().into(),

@@ -134,7 +134,8 @@ fd000000000000000000000000000000 40 00000000000000000000000000000000 00 00000000
         let usual = [("lo", "127.0.0.1"), ("eth1", "198.51.100.1"), ("eth0", "169.254.0.1"), ("eth0", "192.0.2.2")];
         let six = [("lo", "::1"), ("eth1", "fd00::1"), ("eth0", "fe80::2"), ("eth0", "fd00::2")];
         // Routes or none, the addresses of the host, of which family, and what is chosen.
-        let table: [(bool, &[(&str, &str)], bool, Option<&str>); 8] = [
+        type Addresses<'a> = &'a [(&'a str, &'a str)];
+        let table: [(bool, Addresses<'_>, bool, Option<&str>); 8] = [
             (true, &usual, true, Some("192.0.2.2")),
             (true, &six, false, Some("fd00::2")),
             (true, &six, true, None),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rkube_extensions::webhook::{CallError, Limits};
+use rkube_kinds::admission_review::{Review, Unusable};
 use rkube_machinery::field::quote;
 use rkube_machinery::host::Entropy;
 use rkube_machinery::names::{self, generated};
@@ -12,7 +13,6 @@ use tokio::time::Instant;
 use super::form::Form;
 use super::hook::{DryRun, Hook};
 use super::metrics::{Metrics, Refused, Step};
-use super::review::{Review, Unusable};
 use crate::Attributes;
 
 /// An answer may have so many bytes. What a webhook may patch has three megabytes at most.
@@ -50,7 +50,7 @@ impl From<Failure> for Called {
     }
 }
 
-/// Asks the webhook about the objects in the form that it wants. `request` is what [`super::review::request`] makes.
+/// Asks the webhook about the objects in the form that it wants. `request` is what [`super::request::request`] makes.
 pub async fn call(
     hook: &Hook,
     attributes: &Attributes<'_>,

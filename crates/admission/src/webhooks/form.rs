@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use rkube_catalog::Served;
+use rkube_kinds::admission_review::patch::{self, Expected};
 use rkube_machinery::schema::Schema;
 use rkube_machinery::{Status, TypeRef, Value, json};
 
-use super::patch::{self, Expected};
-use super::review::Subject;
+use super::request::Subject;
 use crate::{Attributes, ObjectKind};
 
 /// In which version a webhook wants to see the objects of a request.

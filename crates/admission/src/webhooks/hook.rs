@@ -7,11 +7,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rkube_extensions::webhook::{CallError, Client, ClientConfig, Resolver};
+use rkube_kinds::admission_review::ReviewVersion;
 use rkube_machinery::Value;
 use rkube_machinery::selector::labels::Selector;
 
 use super::conditions::Conditions;
-use super::review::ReviewVersion;
 use super::rules::{Asked, Rule};
 
 /// How long a call may take where the configuration does not say it.

@@ -1,7 +1,7 @@
 //! Webhooks: what others want to know of writes, change in them and refuse, as their configurations say.
 //!
-//! `rules`, `matching` and `conditions` say who is asked, `review` and `patch` what about and what the answer is worth;
-//! all of that is pure. `source` keeps the webhooks that there are; `form` has the objects in the version that a webhook
+//! `rules`, `matching` and `conditions` say who is asked, `request` what about; what the answer is worth says
+//! [`rkube_kinds::admission_review`]. All of that is pure. `source` keeps the webhooks that there are; `form` has the objects in the version that a webhook
 //! wants; `call` asks one; [`mutating`] asks one after the other, [`validating`] all at once.
 //!
 //! What a webhook says has bounds in time and size, and nothing of it is used that was not checked. A request that no
@@ -14,8 +14,7 @@ mod hook;
 mod matching;
 mod metrics;
 mod mutating;
-pub mod patch;
-pub mod review;
+mod request;
 mod rules;
 mod source;
 mod validating;
@@ -35,6 +34,7 @@ use self::conditions::{Inputs, Matched};
 use self::form::{Form, Target};
 use self::hook::Hook;
 use self::metrics::Step;
+use self::request::Subject;
 use self::source::Source;
 use crate::Attributes;
 use crate::plugins::Named;
@@ -96,7 +96,9 @@ impl Webhooks {
         if hook.conditions.is_empty() {
             return Ok(true);
         }
-        let request = review::request(attributes, target.subject(attributes));
+        // Conditions see the kind in which the webhook asked for the objects, and the resource that the request names.
+        let subject = Subject { served: attributes.served, ..target.subject(attributes) };
+        let request = request::request(attributes, subject);
         let inputs = Inputs { object: &form.object, old: &form.old, request: &request };
         match hook.conditions.evaluate(&inputs, attributes, &self.authorizers) {
             Matched::Yes => return Ok(true),

@@ -1,5 +1,6 @@
 //! MutatingAdmissionWebhook: asks webhooks one after the other, each about what the one before it made of the object.
 
+use rkube_kinds::admission_review::{JSON_PATCH, patch};
 use rkube_machinery::field::quote;
 use rkube_machinery::{Status, Value, managed};
 use tokio::time::Instant;
@@ -7,7 +8,7 @@ use tokio::time::Instant;
 use super::call::{Called, Failure, call, settle};
 use super::form::{Form, Target};
 use super::metrics::Step as Phase;
-use super::{Webhooks, matching, patch, review};
+use super::{Webhooks, matching, request};
 use crate::{Attributes, Plugin, Step};
 
 pub struct Mutating(pub(super) Webhooks);
@@ -84,7 +85,7 @@ impl Mutating {
                 continue;
             }
             let since = Instant::now();
-            let request = review::request(attributes, target.subject(attributes));
+            let request = request::request(attributes, target.subject(attributes));
             let called = call(hook, attributes, &request, form, Phase::Admit, &*self.0.entropy).await;
             let Called { outcome, warnings, annotations } = called;
             attributes.warnings.extend(warnings);
@@ -123,7 +124,7 @@ fn patched(
             "admission webhook {name} attempted to modify the object, which is not supported for this operation"
         ))));
     }
-    if patch_type != review::JSON_PATCH {
+    if patch_type != JSON_PATCH {
         let why = format!("unsupported patch type {}", quote(&patch_type));
         return Err(Failure::Calling { why, code: 400 });
     }

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use rkube_access::{MASTERS, User};
 use rkube_catalog::{Resource, Served};
 use rkube_extensions::webhook::Address;
-use rkube_machinery::decode::base64;
+use rkube_kinds::admission_review::{Review, ReviewVersion};
 use rkube_machinery::host::Clock;
 use rkube_machinery::{Text, json, object};
 use rkube_store::Memory;
 
-use super::patch::Expected;
-use super::review::{Answer, Review, ReviewVersion, Subject, Unusable};
+use super::request::{Subject, request};
 use super::*;
 use crate::attributes::tests::creation;
 use crate::{ObjectKind, Operation, OperationOptions};
@@ -183,7 +182,7 @@ fn conditions_decide() {
     attributes.name = "p";
     attributes.options = OperationOptions::Write { field_manager: "m", field_validation: "" };
     let subject = Subject { served, kind: ObjectKind::of(served) };
-    let request = review::request(&attributes, subject);
+    let request = request(&attributes, subject);
     let object = object! { "metadata": object! { "name": "p" } };
     let inputs = Inputs { object: &object, old: &Value::Null, request: &request };
     let authorizers = Arc::new(Authorizers::new(&snapshot));
@@ -216,10 +215,6 @@ fn conditions_decide() {
     }
 }
 
-fn ask<'a>(version: ReviewVersion, request: &'a Value) -> Review<'a> {
-    Review { version, uid: "u-1", request, object: r#"{"a":1}"#, old: "null" }
-}
-
 #[test]
 fn questions_have_all_fields_in_order() {
     let snapshot = rkube_catalog::Snapshot::unfed(rkube_kinds::all());
@@ -229,8 +224,10 @@ fn questions_have_all_fields_in_order() {
     let user = User { name: "ann".into(), uid: "7".into(), groups: vec!["g".into()], extra };
     let mut attributes = creation(served, &user);
     (attributes.name, attributes.subresource, attributes.dry_run) = ("h", "status", true);
-    let request = review::request(&attributes, Subject { served: other, kind: ObjectKind::of(other) });
-    let body = String::from_utf8(ask(ReviewVersion::V1, &request).body()).unwrap();
+    let request = request(&attributes, Subject { served: other, kind: ObjectKind::of(other) });
+    let review =
+        Review { version: ReviewVersion::V1, uid: "u-1", request: &request, object: r#"{"a":1}"#, old: "null" };
+    let body = String::from_utf8(review.body()).unwrap();
     let expected = concat!(
         r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u-1","#,
         r#""kind":{"group":"autoscaling","version":"v1","kind":"HorizontalPodAutoscaler"},"#,
@@ -243,151 +240,4 @@ fn questions_have_all_fields_in_order() {
         "\n"
     );
     assert_eq!(body, expected);
-}
-
-/// The answer's response (and the rest of it, where it is not as it should be), and what it is worth.
-#[test]
-fn answers_are_checked() {
-    let request = Value::object();
-    let read = |version, answer: &str, mutating| ask(version, &request).read("a.b.c", answer.as_bytes(), mutating);
-    let v1 = |response: &str, mutating| {
-        let answer =
-            format!(r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{response}}}"#);
-        read(ReviewVersion::V1, &answer, mutating)
-    };
-    let patch = base64::encode(b"[]");
-    assert_eq!(v1(r#"{"uid":"u-1","allowed":true}"#, false), Ok(Answer::default()));
-    let with_patch = format!(r#"{{"uid":"u-1","allowed":true,"patchType":"JSONPatch","patch":"{patch}"}}"#);
-    let expected = Answer { patch: Some((b"[]".to_vec(), "JSONPatch".to_owned())), ..Answer::default() };
-    assert_eq!(v1(&with_patch, true), Ok(expected));
-    let told = v1(r#"{"uid":"u-1","allowed":true,"warnings":["w"],"auditAnnotations":{"k":"v"}}"#, true).unwrap();
-    assert_eq!(told.warnings, ["w"]);
-    assert_eq!(told.annotations, [("a.b.c/k".to_owned(), "v".to_owned())]);
-    let invalid = [
-        ("null".to_owned(), true, "webhook response was absent"),
-        (r#"{"uid":"x","allowed":true}"#.to_owned(), true, r#"expected response.uid="u-1", got "x""#),
-        (with_patch.clone(), false, "validating webhook may not return response.patch"),
-        (
-            r#"{"uid":"u-1","patchType":"JSONPatch"}"#.to_owned(),
-            false,
-            "validating webhook may not return response.patchType",
-        ),
-        (
-            r#"{"uid":"u-1","patchType":"JSONPatch"}"#.to_owned(),
-            true,
-            "webhook returned response.patchType but not response.patch",
-        ),
-        (
-            format!(r#"{{"uid":"u-1","patch":"{patch}"}}"#),
-            true,
-            "webhook returned response.patch but not response.patchType",
-        ),
-        (with_patch.replace("JSONPatch", ""), true, r#"webhook returned invalid response.patchType of """#),
-    ];
-    for (response, mutating, why) in invalid {
-        assert_eq!(v1(&response, mutating), Err(Unusable::Invalid(why.to_owned())), "{response}");
-    }
-    let whole = [
-        (
-            r#"{"response":{"uid":"u-1"}}"#,
-            Unusable::Invalid(
-                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=".to_owned(),
-            ),
-        ),
-        (
-            r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}"#,
-            Unusable::Unreadable(
-                "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion".to_owned(),
-            ),
-        ),
-        (
-            r#"{"response":{"allowed":"yes"}}"#,
-            Unusable::Unreadable(
-                "json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool"
-                    .to_owned(),
-            ),
-        ),
-    ];
-    for (answer, expected) in whole {
-        assert_eq!(read(ReviewVersion::V1, answer, true), Err(expected));
-    }
-    // The older version asks for less.
-    let old = format!(r#"{{"response":{{"allowed":true,"patch":"{patch}"}}}}"#);
-    assert!(read(ReviewVersion::V1Beta1, &old, true).unwrap().patch.is_some());
-    assert_eq!(read(ReviewVersion::V1Beta1, &old, false), Ok(Answer::default()));
-}
-
-#[test]
-fn refusals_keep_the_webhooks_words() {
-    let request = Value::object();
-    let refused = |status: &str| {
-        let answer = format!(
-            r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":
-            {{"uid":"u-1","allowed":false,"status":{status}}}}}"#
-        );
-        let answer = ask(ReviewVersion::V1, &request).read("a.b.c", answer.as_bytes(), false).unwrap();
-        *answer.refusal.unwrap()
-    };
-    let denied = r#"admission webhook "a.b.c" denied the request"#;
-    let table = [
-        ("null", 400, format!("{denied} without explanation")),
-        (r#"{"message":"no"}"#, 400, format!("{denied}: no")),
-        (r#"{"reason":"Odd"}"#, 400, format!("{denied}: Odd")),
-        (r#"{"reason":"Odd","message":"no","code":403}"#, 403, format!("{denied}: no")),
-        (r#"{"code":200,"status":"Success"}"#, 400, format!("{denied} without explanation")),
-        (r#"{"code":100000}"#, u16::MAX, format!("{denied} without explanation")),
-    ];
-    for (status, code, message) in table {
-        let refused = refused(status);
-        assert_eq!((refused.code, &refused.message), (code, &message));
-        let shown = refused.to_value();
-        assert_eq!((shown.str("status"), shown.str("message")), ("Failure", message.as_str()));
-    }
-    let full = refused(r#"{"code":429,"reason":"Odd","details":{"retryAfterSeconds":3,"name":"n"}}"#);
-    assert_eq!(full.details.as_ref().unwrap().retry_after_seconds, 3);
-    assert_eq!((full.to_value().str("reason"), full.to_value().get("details").str("name")), ("Odd", "n"));
-}
-
-#[test]
-fn patches_make_objects_of_the_same_kind() {
-    let kind = rkube_kinds::find("", "v1", "configmaps").unwrap();
-    let expected = Expected { api_version: "v1", name: "ConfigMap", kind: Some(kind), table: None };
-    let object = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c"},"data":{"k":"v"}}"#;
-    let apply = |patch: &str| {
-        let operations = patch::operations(patch.as_bytes()).map_err(Status::bad_request)?.unwrap();
-        patch::apply(object, &operations, &expected).map(|value| json::to_string(&value))
-    };
-    let failed = |patch: &str| apply(patch).unwrap_err().message;
-    assert_eq!(
-        apply(r#"[{"op":"add","path":"/data/b","value":"w"},{"op":"add","path":"/unknown","value":1}]"#).unwrap(),
-        r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c"},"data":{"b":"w","k":"v"}}"#
-    );
-    assert_eq!(apply(r#"[{"op":"remove","path":"/kind"}]"#).unwrap(), object);
-    let table = [
-        ("junk", "invalid character 'j' looking for beginning of value"),
-        ("{}", "json: cannot unmarshal object into Go value of type jsonpatch.Patch"),
-        ("[1]", "json: cannot unmarshal number into Go value of type jsonpatch.Operation"),
-        (
-            r#"[{"op":"add","path":"/data","value":[1]}]"#,
-            "Internal error occurred: json: cannot unmarshal array into Go struct field ConfigMap.data of type map[string]string",
-        ),
-        (
-            r#"[{"op":"replace","path":"/kind","value":"Nope"}]"#,
-            "Internal error occurred: no kind \"Nope\" is registered for version \"v1\" in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
-        ),
-        (
-            r#"[{"op":"replace","path":"/kind","value":"Pod"},{"op":"remove","path":"/data"}]"#,
-            "Internal error occurred: converting (v1.Pod) to (v1.ConfigMap): unknown conversion",
-        ),
-        (
-            r#"[{"op":"remove","path":"/nope"}]"#,
-            "Internal error occurred: error in remove for path: '/nope': Unable to remove nonexistent key: nope: missing value",
-        ),
-    ];
-    for (patch, message) in table {
-        assert_eq!(failed(patch), message, "{patch}");
-    }
-    for nothing in ["[]", "null"] {
-        assert_eq!(patch::operations(nothing.as_bytes()), Ok(None));
-    }
 }

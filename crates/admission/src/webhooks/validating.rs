@@ -10,7 +10,7 @@ use super::call::{Called, call, settle};
 use super::form::{Form, Target};
 use super::hook::Hook;
 use super::metrics::Step as Phase;
-use super::{Webhooks, matching, review};
+use super::{Webhooks, matching, request};
 use crate::{Attributes, Plugin, Step};
 
 pub struct Validating(pub(super) Webhooks);
@@ -45,7 +45,7 @@ impl Validating {
             let Some(target) = matching::target(hook, attributes, object, &self.0.catalog)? else { continue };
             let form = find_or_make(&mut forms, object, attributes, &target).await?;
             if self.0.meets(hook, attributes, (&target, &forms[form].1))? {
-                let request = review::request(attributes, target.subject(attributes));
+                let request = request::request(attributes, target.subject(attributes));
                 calls.push(Call { hook, request, form });
             }
         }

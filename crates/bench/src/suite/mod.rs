@@ -6,6 +6,7 @@ mod garbage;
 mod roles;
 mod servers;
 mod single;
+mod webhooks;
 mod work;
 
 use std::io::Write;
@@ -35,6 +36,7 @@ pub async fn run(options: RunOptions) -> Result<()> {
     roles::run(&mut suite).await?;
     custom::run(&mut suite).await?;
     garbage::run(&mut suite).await?;
+    webhooks::run(&mut suite).await?;
     single::filled(&mut suite).await?;
     single::etcd(&mut suite).await?;
     single::files(&mut suite)?;

@@ -1,6 +1,6 @@
 //! The servers of a run, each in a process of its own.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -35,6 +35,9 @@ impl Rkube {
 
 pub struct Limit {
     pub server: Server,
+    pub address: SocketAddr,
+    /// The file with its certificate.
+    pub certificate: PathBuf,
     _process: Process,
 }
 
@@ -54,9 +57,10 @@ impl Limit {
             command.arg(flag).arg(bytes.to_string());
         }
         let started = Process::start(&mut command, &directory.join("limit.log")).await?;
-        let server = Server::trusting(started.line.parse()?, &std::fs::read(&certificate)?)?;
+        let address = started.line.parse()?;
+        let server = Server::trusting(address, &std::fs::read(&certificate)?)?;
         server.once(Call::get("/")).await?;
-        Ok(Limit { server, _process: started.process })
+        Ok(Limit { server, address, certificate, _process: started.process })
     }
 }
 

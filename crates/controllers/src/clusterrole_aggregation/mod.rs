@@ -4,7 +4,7 @@
 mod plan;
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -55,6 +55,11 @@ impl RoleView {
         self.labels.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
+    /// Whether one of the selectors takes the role.
+    fn takes(&self, role: &RoleView) -> bool {
+        self.selectors.iter().flatten().any(|selector| selector.matches_pairs(|key| role.label(key)))
+    }
+
     fn rules(&self) -> Vec<PolicyRule> {
         self.item.parse::<Rules>().ok().and_then(|role| role.rules).unwrap_or_default()
     }
@@ -64,16 +69,18 @@ pub async fn run(context: Context) {
     let Context { client, caches, .. } = context;
     let queue: Queue<String> = Queue::new();
     let adding = queue.clone();
-    let sums: Mutex<BTreeSet<String>> = Mutex::default();
+    let sums: Mutex<BTreeMap<String, Arc<RoleView>>> = Mutex::default();
     let resource = ApiResource::erase::<ClusterRole>(&());
     let roles = caches.view(&resource, Selection::default(), RoleView::read).on_change(move |change| {
         let mut sums = sums.lock();
-        match change.new.is_some_and(|role| role.selectors.is_some()) {
-            true => sums.insert(change.key.name.clone()),
-            false => sums.remove(&change.key.name),
+        match change.new.filter(|role| role.selectors.is_some()) {
+            Some(sum) => sums.insert(change.key.name.clone(), sum.clone()),
+            None => sums.remove(&change.key.name),
         };
-        // Any of them may take the role, or have taken it.
-        sums.iter().for_each(|name| adding.add(name.clone()));
+        let roles = || change.old.into_iter().chain(change.new);
+        let concerned =
+            sums.iter().filter(|(name, sum)| **name == change.key.name || roles().any(|role| sum.takes(role)));
+        concerned.for_each(|(name, _)| adding.add(name.clone()));
     });
     roles.synced().await;
     let (roles, written) = (Arc::new(roles), Arc::<Mutex<HashMap<String, u64>>>::default());

@@ -9,7 +9,7 @@ use rkube_machinery::Text;
 use rkube_operator::Queue;
 use serde_json::{Value, json};
 
-use super::graph::{Graph, Misplaced, Node, Work};
+use super::graph::{Graph, Misplaced, State, Work};
 use super::live::{Error, Live, PatchType};
 use super::object::{Coordinates, FOREGROUND, Metadata, ORPHAN, OwnerReference};
 use super::plan::{OwnerState, Plan, Policy, Situation, decide};
@@ -68,7 +68,7 @@ impl<L: Live> Collector<L> {
     /// Looks at an object: deletes it if no owner is left, or lets it go if it waits for no dependent any more. An error
     /// means that it is to be looked at again.
     pub async fn attempt(&self, uid: &Text) -> Result<(), Error> {
-        let Some(node) = self.read(|graph| graph.node(uid).cloned()) else { return Ok(()) };
+        let Some(node) = self.read(|graph| graph.state(uid).cloned()) else { return Ok(()) };
         // Once it is on its way only its end matters.
         if node.terminating && !node.waiting && !node.assumed {
             return Ok(());
@@ -89,7 +89,7 @@ impl<L: Live> Collector<L> {
 
     /// There is no such object. What was only assumed may be in another namespace than its dependents are; then they are
     /// told that it is not theirs.
-    async fn not_found(&self, node: &Node) -> Result<(), Error> {
+    async fn not_found(&self, node: &State) -> Result<(), Error> {
         let object = &node.coordinates;
         if node.assumed
             && let Some(found) = self.live.find_elsewhere(object).await?
@@ -139,7 +139,7 @@ impl<L: Live> Collector<L> {
             owners.push((owner.uid.as_str().into(), self.owner_state(object, owner).await?));
         }
         let (has_dependents, has_waiting_dependent) = self.read(|graph| {
-            let has_dependents = !graph.dependents(&object.uid).is_empty();
+            let has_dependents = graph.has_dependents(&object.uid);
             (has_dependents, has_dependents && graph.has_waiting_dependent(&object.uid))
         });
         Ok(Situation {
@@ -204,20 +204,21 @@ impl<L: Live> Collector<L> {
 
     /// The object waits for dependents: without any that hold it, it may go.
     async fn let_go_of_waiting(&self, object: &Coordinates) -> Result<(), Error> {
-        let blocking = self.read(|graph| graph.blocking_dependents(&object.uid));
-        if blocking.is_empty() {
-            return self.remove_finalizer(object, FOREGROUND).await;
-        }
-        blocking.into_iter().filter(|(_, waiting)| !waiting).for_each(|(uid, _)| self.attempts.add(uid));
-        Ok(())
+        let is_blocked = self.read(|graph| {
+            let mut blocking = graph.blocking_dependents(&object.uid).peekable();
+            let is_blocked = blocking.peek().is_some();
+            blocking.filter(|(_, waiting)| !waiting).for_each(|(uid, _)| self.attempts.add(uid.clone()));
+            is_blocked
+        });
+        if is_blocked { Ok(()) } else { self.remove_finalizer(object, FOREGROUND).await }
     }
 
     /// Takes the dependents of an object from it, then the finalizer that asked for it.
     pub async fn orphan(&self, uid: &Text) -> Result<(), Error> {
         let found = self.read(|graph| {
-            let owner = graph.node(uid)?.coordinates.clone();
+            let owner = graph.state(uid)?.coordinates.clone();
             let dependents = graph.dependents(uid);
-            let dependents = dependents.iter().filter_map(|uid| Some(graph.node(uid)?.coordinates.clone()));
+            let dependents = dependents.iter().filter_map(|uid| Some(graph.state(uid)?.coordinates.clone()));
             Some((owner, dependents.collect::<Vec<_>>()))
         });
         let Some((owner, dependents)) = found else { return Ok(()) };

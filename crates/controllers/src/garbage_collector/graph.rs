@@ -36,8 +36,9 @@ pub struct Misplaced {
     pub owner: Coordinates,
 }
 
+/// What is known of an object by itself.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct State {
     pub coordinates: Coordinates,
     /// Nothing is known of it but what dependents say.
     pub assumed: bool,
@@ -47,8 +48,26 @@ pub struct Node {
     /// Its deletion waits for its dependents to go.
     pub waiting: bool,
     orphaning: bool,
+}
+
+struct Node {
+    state: State,
     owners: Vec<Owner>,
     dependents: BTreeSet<Text>,
+}
+
+impl std::ops::Deref for Node {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl std::ops::DerefMut for Node {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
 }
 
 #[derive(Default)]
@@ -59,8 +78,9 @@ pub struct Graph {
 }
 
 impl Graph {
-    pub fn node(&self, uid: &str) -> Option<&Node> {
-        self.nodes.get(uid)
+    /// The object of this uid, if the graph has it.
+    pub fn state(&self, uid: &str) -> Option<&State> {
+        self.nodes.get(uid).map(|node| &node.state)
     }
 
     #[cfg(test)]
@@ -83,18 +103,22 @@ impl Graph {
         self.nodes.get(uid).map(|node| node.dependents.iter().cloned().collect()).unwrap_or_default()
     }
 
+    pub fn has_dependents(&self, uid: &str) -> bool {
+        self.nodes.get(uid).is_some_and(|node| !node.dependents.is_empty())
+    }
+
     pub fn has_waiting_dependent(&self, uid: &str) -> bool {
         let dependents = self.nodes.get(uid).into_iter().flat_map(|node| &node.dependents);
         dependents.filter_map(|uid| self.nodes.get(uid)).any(|dependent| dependent.waiting)
     }
 
     /// Those dependents without which the owner is not to go, and whether each waits for its own.
-    pub fn blocking_dependents(&self, uid: &str) -> Vec<(Text, bool)> {
+    pub fn blocking_dependents(&self, uid: &str) -> impl Iterator<Item = (&Text, bool)> {
         let dependents = self.nodes.get(uid).into_iter().flat_map(|node| &node.dependents);
         // One that names itself would wait for ever.
-        let found = dependents.filter(|dependent| *dependent != uid).filter_map(|uid| self.nodes.get(uid));
-        let blocking = found.filter(|found| found.owners.iter().any(|owner| owner.uid == uid && owner.blocks));
-        blocking.map(|found| (found.coordinates.uid.clone(), found.waiting)).collect()
+        let found = dependents.filter(move |dependent| *dependent != uid).filter_map(|uid| self.nodes.get(uid));
+        let blocking = found.filter(move |found| found.owners.iter().any(|owner| owner.uid == uid && owner.blocks));
+        blocking.map(|found| (&found.coordinates.uid, found.waiting))
     }
 
     /// A watch says that the object is there, and like this.
@@ -156,10 +180,10 @@ impl Graph {
     /// All objects of a kind were listed: those that are not among them may be gone. The API is asked.
     pub fn listed(&mut self, api_version: &str, kind: &str, uids: &BTreeSet<Text>, work: &mut Work) {
         for node in self.nodes.values_mut() {
-            let coordinates = &node.coordinates;
+            let State { coordinates, assumed, .. } = &mut node.state;
             let is_of_kind = coordinates.kind == kind && coordinates.api_version == api_version;
-            if is_of_kind && !node.assumed && !uids.contains(&coordinates.uid) {
-                node.assumed = true;
+            if is_of_kind && !*assumed && !uids.contains(&coordinates.uid) {
+                *assumed = true;
                 work.attempt.push(coordinates.uid.clone());
             }
         }
@@ -241,6 +265,8 @@ impl Graph {
             if is_doubtful {
                 continue;
             }
+            // Nobody else would look at one that comes when the owner is waiting already.
+            is_doubtful = node.waiting;
             let owner_namespace = &node.coordinates.namespace;
             let is_elsewhere = *owner_namespace != namespace;
             if !owner_namespace.is_empty() && is_elsewhere {
@@ -250,7 +276,7 @@ impl Graph {
                 }
             } else {
                 // An owner without a namespace that is only assumed may be of a kind that has one.
-                is_doubtful = !owner.refers_to(&node.coordinates) || is_elsewhere && node.assumed;
+                is_doubtful |= !owner.refers_to(&node.coordinates) || is_elsewhere && node.assumed;
             }
         }
         if is_doubtful {
@@ -273,10 +299,12 @@ impl Graph {
         }
         work.attempt.extend(node.dependents);
         for owner in &node.owners {
-            if self.nodes.get(&owner.uid).is_some_and(|found| found.waiting) {
+            self.remove_from_owner(&gone.uid, &owner.uid);
+            // It may go now if it waited for this one last.
+            let is_waiting = self.nodes.get(&owner.uid).is_some_and(|found| found.waiting);
+            if is_waiting && self.blocking_dependents(&owner.uid).next().is_none() {
                 work.attempt.push(owner.uid.clone());
             }
-            self.remove_from_owner(&gone.uid, &owner.uid);
         }
     }
 
@@ -297,17 +325,10 @@ impl Graph {
     }
 
     fn insert(&mut self, coordinates: Coordinates, assumed: bool, owners: Vec<Owner>) {
-        let node = Node {
-            assumed,
-            serial: self.next_serial(),
-            terminating: false,
-            waiting: false,
-            orphaning: false,
-            owners,
-            dependents: BTreeSet::new(),
-            coordinates: coordinates.clone(),
-        };
-        self.nodes.insert(coordinates.uid, node);
+        let uid = coordinates.uid.clone();
+        let serial = self.next_serial();
+        let state = State { coordinates, assumed, serial, terminating: false, waiting: false, orphaning: false };
+        self.nodes.insert(uid, Node { state, owners, dependents: BTreeSet::new() });
     }
 
     fn next_serial(&mut self) -> u64 {

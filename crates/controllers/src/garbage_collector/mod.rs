@@ -132,7 +132,7 @@ async fn follow<L: Live>(collector: Arc<Collector<L>>, caches: Caches, resource:
 /// Tells the graph of an event, if it is any of its business.
 fn take<L: Live>(collector: &Collector<L>, resource: &ApiResource, event: Event) {
     let observe = |item: &Item| {
-        let is_known = || collector.read(|graph| graph.node(&item.uid).is_some());
+        let is_known = || collector.read(|graph| graph.state(&item.uid).is_some());
         if !object::may_matter(&item.json) && !is_known() {
             return;
         }

@@ -254,6 +254,32 @@ async fn dependents_go_by_the_policy_of_their_owners_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_comes_when_its_owner_waits_already_is_seen() {
+    for seed in 0..20 {
+        let mut play = Play::new(seed);
+        play.make("top", &[]);
+        play.make("kid", &[owner("top")]);
+        play.settle().await;
+        // Somebody holds the first dependent, so that the owner waits.
+        let held = |play: &Play, finalizers: Option<Vec<String>>| {
+            let mut world = play.fake.0.lock();
+            let mut kid = world.objects[&("n".to_owned(), "kid".to_owned())].clone();
+            kid.finalizers = finalizers;
+            world.put(kid);
+        };
+        held(&play, Some(vec!["example.com/hold".to_owned()]));
+        play.delete("top", Policy::Foreground);
+        play.settle().await;
+        play.make("late", &[owner("top")]);
+        play.settle().await;
+        assert_eq!(play.left(), ["kid", "top"], "{seed}");
+        held(&play, None);
+        play.settle().await;
+        assert!(play.left().is_empty(), "{seed}: {:?}", play.left());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_circle_is_no_obstacle() {
     for (seed, policy) in (0..20).flat_map(|seed| [(seed, Policy::Background), (seed, Policy::Foreground)]) {
         let mut play = Play::new(seed);

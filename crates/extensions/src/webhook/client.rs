@@ -26,8 +26,8 @@ use super::{ClientConfig, Target, tls};
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 /// So many calls of one webhook are under way at once; others wait, which counts as part of their time.
 const CALLS_MAX: usize = 64;
-/// So many connections are kept for the next calls.
-const IDLE_CONNECTIONS_MAX: usize = 8;
+/// So many connections are kept for the next calls: as many as are used at once, so that no load makes them over and over.
+const IDLE_CONNECTIONS_MAX: usize = CALLS_MAX;
 /// For so long. Go's client keeps them as long.
 const IDLE_MAX: Duration = Duration::from_secs(90);
 const USER_AGENT: &str = "kube-apiserver-admission";
@@ -146,8 +146,11 @@ impl Client {
                 self.resolver.resolve(namespace, name, *port).map_err(Failure::Unreached)?
             }
         };
-        if let Some(found) = self.take_idle(&candidates) {
-            return Ok((found.address, found.sender, true));
+        while let Some(mut found) = self.take_idle(&candidates) {
+            // The end of the last answer may just have come.
+            if found.sender.ready().await.is_ok() {
+                return Ok((found.address, found.sender, true));
+            }
         }
         let address = candidates.into_iter().next().ok_or_else(|| Failure::Unreached("no address".to_owned()))?;
         let sender = self.dial(&address).await?;
@@ -156,7 +159,7 @@ impl Client {
 
     fn take_idle(&self, candidates: &[Address]) -> Option<Idle> {
         let mut idle = self.idle.lock();
-        idle.retain(|kept| kept.since.elapsed() < IDLE_MAX && kept.sender.is_ready());
+        idle.retain(|kept| kept.since.elapsed() < IDLE_MAX && !kept.sender.is_closed());
         let place = idle.iter().rposition(|kept| candidates.contains(&kept.address))?;
         Some(idle.swap_remove(place))
     }

@@ -1,10 +1,10 @@
 //! A custom resource in two versions whose fields differ, converted by a webhook in Python over TLS.
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rkube_testkit::tools::client_files;
-use rkube_testkit::{Finished, Process, Rkube, TIMEOUT, Tool, eventually};
+use rkube_testkit::{Finished, TIMEOUT, Tool, eventually};
 
 use crate::custom_resources::wait_established;
+use crate::python_webhook::Webhook;
 use crate::start;
 
 const OLD: &str = "\
@@ -20,56 +20,13 @@ metadata: {name: new}
 spec: {appName: blog, configuration: {settings: {colour: blue}, version: '7'}}
 ";
 
-/// A webhook, and what a definition says of it.
-struct Webhook {
-    script: Tool,
-    certificate: String,
-    key: String,
-    port: String,
-    /// The certificate in base64, which is its own authority, as `openssl req -x509` makes it.
-    bundle: String,
-    process: Option<Process>,
-}
-
-impl Webhook {
-    fn start(rkube: &Rkube) -> Option<Webhook> {
-        let script = rkube.python("conversion_webhook.py")?;
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let certificate = params.self_signed(&key).unwrap().pem();
-        let file = |name: &str, text: &str| {
-            let path = rkube.scratch_directory().join(name);
-            std::fs::write(&path, text).unwrap();
-            path.display().to_string()
-        };
-        let bundle = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &certificate);
-        let (certificate, key) = (file("webhook.crt", &certificate), file("webhook.key", &key.serialize_pem()));
-        let mut webhook = Webhook { script, certificate, key, port: "0".to_owned(), bundle, process: None };
-        webhook.run();
-        Some(webhook)
-    }
-
-    /// Runs it, on the same port as before.
-    fn run(&mut self) {
-        let process = self.script.start(&[&self.certificate, &self.key, &self.port]);
-        self.port = process.next_line(TIMEOUT).expect("the webhook says where it listens");
-        self.process = Some(process);
-    }
-
-    fn stop(&mut self) {
-        self.process = None;
-    }
-
-    /// The definition with this version stored.
-    fn define(&self, kubectl: &Tool, stored: &str) {
-        let text = std::fs::read_to_string(client_files().join("custom-resources/appconfigs.yaml")).unwrap();
-        let stores = |version: &str| (version == stored).to_string();
-        let text = text.replace("PORT", &self.port).replace("BUNDLE", &self.bundle);
-        let text = text.replace("STORES_V1", &stores("v1")).replace("STORES_V2", &stores("v2"));
-        kubectl.run_with_input(&["apply", "--server-side", "-f", "-"], &text);
-        wait_established(kubectl, "appconfigs.example.com");
-    }
+/// The definition with this version stored.
+fn define(webhook: &Webhook, kubectl: &Tool, stored: &str) {
+    let text = std::fs::read_to_string(client_files().join("custom-resources/appconfigs.yaml")).unwrap();
+    let stores = |version: &str| (version == stored).to_string();
+    let text = webhook.fill_in(&text).replace("STORES_V1", &stores("v1")).replace("STORES_V2", &stores("v2"));
+    kubectl.run_with_input(&["apply", "--server-side", "-f", "-"], &text);
+    wait_established(kubectl, "appconfigs.example.com");
 }
 
 fn spec(kubectl: &Tool, version: &str, name: &str) -> String {
@@ -85,8 +42,8 @@ const NEW_IN_V2: &str = r#"{"appName":"blog","configuration":{"settings":{"colou
 fn two_versions_are_served_from_one_storage() {
     let rkube = start();
     let Some(kubectl) = rkube.kubectl() else { return };
-    let Some(webhook) = Webhook::start(&rkube) else { return };
-    webhook.define(&kubectl, "v2");
+    let Some(webhook) = Webhook::start(&rkube, "conversion_webhook.py") else { return };
+    define(&webhook, &kubectl, "v2");
     kubectl.run_with_input(&["create", "-f", "-"], OLD).says("appconfig.example.com/old created");
     kubectl.run_with_input(&["apply", "-f", "-"], NEW).says("appconfig.example.com/new created");
     for (version, old, new) in [("v1", OLD_IN_V1, NEW_IN_V1), ("v2", OLD_IN_V2, NEW_IN_V2)] {
@@ -127,8 +84,8 @@ fn two_versions_are_served_from_one_storage() {
 fn a_version_that_is_watched_sees_what_happens_in_the_other() {
     let rkube = start();
     let Some(kubectl) = rkube.kubectl() else { return };
-    let Some(webhook) = Webhook::start(&rkube) else { return };
-    webhook.define(&kubectl, "v2");
+    let Some(webhook) = Webhook::start(&rkube, "conversion_webhook.py") else { return };
+    define(&webhook, &kubectl, "v2");
     kubectl.run_with_input(&["create", "-f", "-"], NEW);
     let watch = kubectl.start(&["get", "--raw", "/apis/example.com/v1/appconfigs?watch=true"]);
     let next = || watch.next_line(TIMEOUT).expect("an event");
@@ -146,12 +103,12 @@ fn a_version_that_is_watched_sees_what_happens_in_the_other() {
 fn old_objects_are_read_after_the_storage_version_moves() {
     let rkube = start();
     let Some(kubectl) = rkube.kubectl() else { return };
-    let Some(webhook) = Webhook::start(&rkube) else { return };
-    webhook.define(&kubectl, "v1");
+    let Some(webhook) = Webhook::start(&rkube, "conversion_webhook.py") else { return };
+    define(&webhook, &kubectl, "v1");
     kubectl.run_with_input(&["create", "-f", "-"], OLD);
     assert_eq!(spec(&kubectl, "v2", "old"), OLD_IN_V2);
 
-    webhook.define(&kubectl, "v2");
+    define(&webhook, &kubectl, "v2");
     let stored = ["get", "crd", "appconfigs.example.com", "-o", "jsonpath={.status.storedVersions}"];
     assert_eq!(kubectl.run(&stored).stdout, r#"["v1","v2"]"#);
     kubectl.run_with_input(&["create", "-f", "-"], NEW);
@@ -174,8 +131,8 @@ fn old_objects_are_read_after_the_storage_version_moves() {
 fn a_dead_webhook_stops_nobody_who_does_not_need_it() {
     let rkube = start();
     let Some(kubectl) = rkube.kubectl() else { return };
-    let Some(mut webhook) = Webhook::start(&rkube) else { return };
-    webhook.define(&kubectl, "v2");
+    let Some(mut webhook) = Webhook::start(&rkube, "conversion_webhook.py") else { return };
+    define(&webhook, &kubectl, "v2");
     kubectl.run_with_input(&["create", "-f", "-"], NEW);
     kubectl.run_with_input(&["create", "-f", "-"], OLD);
     assert_eq!(spec(&kubectl, "v1", "new"), NEW_IN_V1);

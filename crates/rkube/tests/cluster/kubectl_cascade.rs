@@ -7,7 +7,9 @@ use rkube_testkit::{Rkube, Tool, eventually};
 use crate::{examples, start};
 
 /// So many kinds are in the namespace that goes.
-const KINDS_MIN: usize = 30;
+const KINDS_MIN: usize = 50;
+/// So many of them are custom.
+const CUSTOM_KINDS: usize = 15;
 
 fn own(kubectl: &Tool, name: &str, owner: &str) {
     let uid = kubectl.run(&["get", "configmap", owner, "-o", "jsonpath={.metadata.uid}"]).stdout;
@@ -44,6 +46,25 @@ fn dependents_go_or_stay_as_kubectl_says() {
     assert_eq!(owners, "");
 }
 
+/// Defines custom kinds; returns an object of each.
+fn custom_objects(kubectl: &Tool) -> impl Iterator<Item = String> {
+    let definition = |number: usize| {
+        format!(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
+             metadata: {{name: things{number}.example.com}}\n\
+             spec:\n  group: example.com\n  scope: Namespaced\n\
+             \x20 names: {{plural: things{number}, kind: Thing{number}}}\n\
+             \x20 versions: [{{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {{type: object}}}}}}]\n"
+        )
+    };
+    let definitions: Vec<String> = (0..CUSTOM_KINDS).map(definition).collect();
+    kubectl.run_with_input(&["create", "-f", "-"], &definitions.join("---\n"));
+    kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"]);
+    (0..CUSTOM_KINDS).map(|number| {
+        format!("apiVersion: example.com/v1\nkind: Thing{number}\nmetadata: {{name: one, namespace: crowded}}\n")
+    })
+}
+
 #[test]
 fn a_namespace_goes_with_all_that_is_in_it() {
     let binary = env!("CARGO_BIN_EXE_rkube");
@@ -51,13 +72,15 @@ fn a_namespace_goes_with_all_that_is_in_it() {
     let Some(kubectl) = rkube.kubectl() else { return };
     kubectl.run(&["create", "namespace", "crowded"]);
     let all = examples::manifests();
-    // What nobody would end: pods on nodes, and objects that others hold.
-    let stays = |document: &&str| document.contains("nodeName") || document.contains("finalizers");
+    // What nobody would end: pods on nodes, and objects that are held by others, or by a controller that is not there yet.
+    let stays =
+        |document: &&str| ["nodeName", "finalizers", "\nkind: PodGroup\n"].iter().any(|words| document.contains(words));
     let documents: Vec<String> = all
         .split("\n---\n")
         .filter(|document| document.contains("namespace: default") && !stays(document))
         .map(|document| document.replace("namespace: default", "namespace: crowded"))
         .collect();
+    let documents: Vec<String> = documents.into_iter().chain(custom_objects(&kubectl)).collect();
     let kind = |document: &String| document.lines().find_map(|line| line.strip_prefix("kind: ").map(str::to_owned));
     let kinds: BTreeSet<String> = documents.iter().filter_map(kind).collect();
     assert!(kinds.len() >= KINDS_MIN, "{kinds:?}");

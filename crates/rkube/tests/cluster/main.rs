@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod admission_webhooks;
 mod authentication;
 mod backup;
 mod bad_input;
@@ -32,7 +33,10 @@ mod kubectl_watch;
 mod life;
 mod operators;
 mod python;
+mod python_webhook;
+mod roles;
 mod services;
+mod toolkit;
 mod volumes;
 
 use rkube_testkit::Rkube;

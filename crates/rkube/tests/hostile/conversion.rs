@@ -1,16 +1,12 @@
 //! Webhooks that convert custom resources and are broken, hostile, slow or gone.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 
-use rcgen::{CertificateParams, KeyPair};
 use rkube_testkit::Rkube;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client, Watch};
+use crate::webhook::{Reply, Webhook};
 use crate::{is_well, start};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -27,91 +23,31 @@ enum Mood {
     Hangs,
 }
 
-/// A webhook whose mood can be set. Its threads end with the test program.
-#[derive(Clone)]
-struct Webhook {
+/// A webhook whose mood can be set.
+struct Converter {
     mood: Arc<(Mutex<Mood>, Condvar)>,
-    address: SocketAddr,
-    /// PEM; its own certificate, as many authors have it.
-    authority: String,
+    webhook: Webhook,
 }
 
-impl Webhook {
-    fn start() -> Webhook {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
-            .unwrap();
-        let config = Arc::new(config);
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let webhook = Webhook {
-            mood: Arc::new((Mutex::new(Mood::Well), Condvar::new())),
-            address: listener.local_addr().unwrap(),
-            authority: certificate.pem(),
-        };
-        let shared = webhook.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let (shared, config) = (shared.clone(), config.clone());
-                std::thread::spawn(move || {
-                    let connection = ServerConnection::new(config).unwrap();
-                    let _ = shared.serve(BufReader::new(StreamOwned::new(connection, stream)));
-                });
+impl Converter {
+    fn start() -> Converter {
+        let mood = Arc::new((Mutex::new(Mood::Well), Condvar::new()));
+        let shared = mood.clone();
+        let webhook = Webhook::start(move |_, review| {
+            let mood = *shared.1.wait_while(shared.0.lock().unwrap(), |mood| *mood == Mood::Hangs).unwrap();
+            match mood {
+                Mood::HangsUp => Reply::HangsUp,
+                Mood::Error => Reply::Error(500, "boom"),
+                Mood::Endless => Reply::Endless,
+                mood => Reply::Json(answer(review, mood)),
             }
         });
-        webhook
+        Converter { mood, webhook }
     }
 
     fn set(&self, mood: Mood) {
         *self.mood.0.lock().unwrap() = mood;
         self.mood.1.notify_all();
-    }
-
-    fn serve(&self, mut stream: BufReader<StreamOwned<ServerConnection, TcpStream>>) -> std::io::Result<()> {
-        loop {
-            let mut length = 0;
-            loop {
-                let mut line = String::new();
-                if stream.read_line(&mut line)? == 0 {
-                    return Ok(());
-                }
-                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap();
-                }
-                if line == "\r\n" {
-                    break;
-                }
-            }
-            let mut body = vec![0; length];
-            stream.read_exact(&mut body)?;
-            let mood = *self.mood.1.wait_while(self.mood.0.lock().unwrap(), |mood| *mood == Mood::Hangs).unwrap();
-            let out = stream.get_mut();
-            match mood {
-                Mood::HangsUp => return Ok(()),
-                Mood::Error => {
-                    write!(out, "HTTP/1.1 500 X\r\ncontent-type: text/plain\r\ncontent-length: 4\r\n\r\nboom")?
-                }
-                Mood::Endless => {
-                    write!(out, "HTTP/1.1 200 OK\r\n\r\n")?;
-                    let chunk = vec![b' '; 1 << 20];
-                    for _ in 0..100 {
-                        out.write_all(&chunk)?;
-                    }
-                    return Ok(());
-                }
-                mood => {
-                    let answer = answer(&serde_json::from_slice(&body).unwrap(), mood).to_string();
-                    let length = answer.len();
-                    write!(out, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{answer}")?;
-                }
-            }
-            out.flush()?;
-        }
     }
 }
 
@@ -156,15 +92,14 @@ fn app(version: &str, name: &str, value: &str) -> Value {
 }
 
 /// A cluster with a definition whose versions the webhook converts; `v2` is stored.
-fn with_webhook(webhook: &Webhook) -> (Rkube, Client) {
+fn with_webhook(converter: &Converter) -> (Rkube, Client) {
     let rkube = start();
     let client = Client::of(&rkube);
     let version = |name: &str, field: &str| {
         let schema = json!({"type": "object", "properties": {field: {"type": "string"}}});
         json!({"name": name, "served": true, "storage": name == "v2", "schema": {"openAPIV3Schema": schema}})
     };
-    let bundle = rkube_machinery::decode::base64::encode(webhook.authority.as_bytes());
-    let config = json!({"url": format!("https://{}/convert", webhook.address), "caBundle": bundle});
+    let config = converter.webhook.client_config("convert");
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "apps.example.com"},
@@ -187,7 +122,7 @@ fn with_webhook(webhook: &Webhook) -> (Rkube, Client) {
 
 #[test]
 fn bad_webhooks_harm_nobody_else() {
-    let webhook = Webhook::start();
+    let webhook = Converter::start();
     let (rkube, client) = with_webhook(&webhook);
     assert_eq!(send(&client, "POST", &apps("v1"), &app("v1", "first", "x")).status, 201);
     let stored = send(&client, "GET", &format!("{}/first", apps("v2")), &Value::Null).json();
@@ -239,7 +174,7 @@ fn bad_webhooks_harm_nobody_else() {
 
 #[test]
 fn a_webhook_that_hangs_holds_up_its_own_readers_alone() {
-    let webhook = Webhook::start();
+    let webhook = Converter::start();
     let (rkube, client) = with_webhook(&webhook);
     webhook.set(Mood::Hangs);
     assert_eq!(send(&client, "POST", &apps("v2"), &app("v2", "a", "x")).status, 201);

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod admission_webhooks;
 mod client;
 mod connections;
 mod conversion;
@@ -23,9 +24,11 @@ mod load;
 mod log;
 mod private;
 mod requests;
+mod roles;
 mod sizes;
 mod tokens;
 mod watches;
+mod webhook;
 
 use rkube_testkit::Rkube;
 

@@ -5,6 +5,7 @@ mod bound;
 pub mod discovery;
 mod keys;
 mod legacy;
+mod verified;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use rkube_machinery::{Value, json, object};
 
 use super::{TokenAuthenticator, TokenUser};
 use keys::{SigningKey, VerifyingKey};
+use verified::Verified;
 
 pub use legacy::{LAST_USED, LegacyClaims, LegacyUse, day};
 
@@ -97,6 +99,7 @@ pub struct Signer {
     audiences: Vec<String>,
     seconds_max: Option<i64>,
     extends: bool,
+    verified: Verified,
 }
 
 /// What a token says.
@@ -135,7 +138,7 @@ impl Signer {
         }
         let audiences = if options.audiences.is_empty() { issuers.clone() } else { options.audiences.clone() };
         let TokenOptions { seconds_max, extends, .. } = *options;
-        Ok(Signer { key, verifying, issuers, audiences, seconds_max, extends })
+        Ok(Signer { key, verifying, issuers, audiences, seconds_max, extends, verified: Verified::default() })
     }
 
     pub fn issuer(&self) -> &str {
@@ -201,7 +204,10 @@ impl Signer {
     }
 
     /// What a token says, if it says that it is one of ours, and is.
-    fn read(&self, token: &str) -> Option<Result<Value, String>> {
+    fn read(&self, token: &str) -> Option<Result<Arc<Value>, String>> {
+        if let Some(claims) = self.verified.find(token) {
+            return Some(Ok(claims));
+        }
         let (text, signature) = token.rsplit_once('.')?;
         let (header, payload) = text.split_once('.').filter(|(_, payload)| !payload.contains('.'))?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
@@ -217,10 +223,12 @@ impl Signer {
         if keys.peek().is_none() {
             return Some(Err("invalid signature, no keys found".to_owned()));
         }
-        match keys.any(|key| key.has_signed(algorithm, text, &signature)) {
-            true => Some(Ok(claims)),
-            false => Some(Err("go-jose/go-jose: error in cryptographic primitive".to_owned())),
+        if !keys.any(|key| key.has_signed(algorithm, text, &signature)) {
+            return Some(Err("go-jose/go-jose: error in cryptographic primitive".to_owned()));
         }
+        let claims = Arc::new(claims);
+        self.verified.keep(token, &claims);
+        Some(Ok(claims))
     }
 
     /// Which of the token's audiences are among those wanted. Without any, it is for this server.

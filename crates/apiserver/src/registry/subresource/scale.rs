@@ -98,6 +98,8 @@ impl Write<'_> {
         replicas.to_object(&wanted, &mut object).map_err(unowned)?;
         let about = object.object_mut("metadata");
         match wanted.get("metadata").str("resourceVersion") {
+            // A custom resource may only be updated at its version: the scale is written to what is there.
+            "" if self.request.served.is_custom() => {}
             "" => drop(about.remove("resourceVersion")),
             version => about.set("resourceVersion", version),
         }

@@ -19,6 +19,7 @@ const SECONDS_MAX: i64 = 1 << 32;
 impl Write<'_> {
     pub(super) async fn request_token(&mut self, body: &Bytes) -> Result<Answer, Status> {
         let mut request = self.decode_other(body, TYPE, API_VERSION, "TokenRequest")?;
+        request.object_mut("spec").set_if_absent("expirationSeconds", DEFAULT_SECONDS);
         let signer = self.registry.signer.as_ref();
         let signer = signer.ok_or_else(|| Status::service_unavailable("this server has no key to sign tokens with"))?;
         let name = self.request.info.name.clone();

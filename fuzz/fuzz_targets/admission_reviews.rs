@@ -1,0 +1,5 @@
+//! Fuzzes `admission_reviews`: the body is in the library, so that tests run it, too.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| rkube_fuzz::admission::answers(bytes));
