@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask lint | test | tidy | bench | conformance`.
+//! The project's own commands: `cargo xtask lint | test | tidy | bench | conformance | suites`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -7,6 +7,7 @@ mod clients;
 mod command;
 mod conformance;
 mod lint;
+mod suites;
 mod test;
 mod tidy;
 
@@ -20,7 +21,8 @@ Usage: cargo xtask COMMAND
   test [ARG...] fetch and build the clients that tests drive, then `cargo test --workspace ARG...`
   tidy          the project's own rules: crate directions, file sizes, module headers, field names
   bench [ARG...] the release binary beside a server that only answers: `--quick` takes a minute, `--only TEXT` some rows
-  conformance [ARG...] upstream's conformance tests against the release binary: `--list FILE` or their names";
+  conformance [ARG...] upstream's conformance tests against the release binary: `--list FILE` or their names
+  suites [ARG...] other people's Go test suites on `rkube envtest`: `controller-runtime`, `kubebuilder`, `freshness`";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Some((command, [])) if command == "tidy" => tidy::run(root()),
         Some((command, rest)) if command == "bench" => bench::run(root(), rest),
         Some((command, rest)) if command == "conformance" => conformance::run(root(), rest),
+        Some((command, rest)) if command == "suites" => suites::run(root(), rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

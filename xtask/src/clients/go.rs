@@ -33,8 +33,20 @@ pub(super) fn build(workshop: &Workshop, name: &str, variables: &str) -> Result<
 }
 
 fn build_package(workshop: &Workshop, name: &str, package: &str, variables: &str) -> Result<PathBuf> {
-    let program = workshop.directory("go")?.join(name);
-    let sources = workshop.sources.join(name);
+    build_as(workshop, name, name, package, variables)
+}
+
+/// `program`: what it is called, if not as its module in `tests/clients`.
+pub(super) fn build_as(
+    workshop: &Workshop,
+    program: &str,
+    module: &str,
+    package: &str,
+    variables: &str,
+) -> Result<PathBuf> {
+    let name = program;
+    let program = workshop.directory("go")?.join(program);
+    let sources = workshop.sources.join(module);
     if !is_fresh(&program, &sources) {
         ensure!(exists("go"), "there is no go on the path");
         say(&format!("building {name} with go (a few minutes the first time)"));

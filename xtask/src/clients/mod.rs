@@ -49,6 +49,19 @@ pub fn kubectl(root: &Path) -> Result<PathBuf> {
     kubectl::current(&Workshop::of(root))
 }
 
+/// What makes projects of operators, and what keeps the programs of their test environments.
+pub fn kubebuilder(root: &Path) -> Result<(PathBuf, PathBuf)> {
+    let (workshop, module) = (Workshop::of(root), "kubebuilder");
+    let kubebuilder = go::build_as(&workshop, "kubebuilder", module, "sigs.k8s.io/kubebuilder/v4", "")?;
+    let package = "sigs.k8s.io/controller-runtime/tools/setup-envtest";
+    Ok((kubebuilder, go::build_as(&workshop, "setup-envtest", module, package, "")?))
+}
+
+/// A program of `tests/clients`.
+pub fn go_program(root: &Path, name: &str) -> Result<PathBuf> {
+    go::build(&Workshop::of(root), name, "")
+}
+
 /// Where clients come from and where they go.
 struct Workshop {
     sources: PathBuf,

@@ -1,5 +1,7 @@
 //! What a webhook's patch makes of an object. Pure: the object is in the version that the webhook asked for.
 
+// tidy: types ConfigMap
+
 use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::patch::{Decoding, json_patch};
 use rkube_machinery::schema::Schema;

@@ -31,6 +31,8 @@ impl Committer {
         match self.reserve.state() {
             State::Held => {}
             _ if self.reserve.take() => {}
+            // Nobody asked for one.
+            State::Absent if !self.reserve.is_wanted() => {}
             State::Absent => tracing::warn!(
                 "there is no room for a reserve: if the disk gets full, deletions may be refused as well; free {} MiB",
                 mebibytes(self.reserve.wanted_bytes())

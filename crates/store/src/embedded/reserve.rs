@@ -54,6 +54,10 @@ impl Reserve {
     }
 
     /// How much must be free before it is taken again.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.bytes > 0
+    }
+
     pub(crate) fn wanted_bytes(&self) -> u64 {
         self.bytes + self.headroom_bytes
     }
