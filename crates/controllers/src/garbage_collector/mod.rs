@@ -21,7 +21,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use rkube_machinery::Text;
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::{Caches, Discovered, Event, Item, Outcome, Selection};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use crate::Context;
 use crate::events::Recorder;
@@ -79,7 +79,15 @@ async fn follow_kinds(collector: Arc<Collector<Cluster>>, caches: Caches) {
     let mut tasks = JoinSet::new();
     let mut followed: HashMap<Key, Following> = HashMap::new();
     let mut discovered = caches.source().discover();
-    while let Some(found) = discovered.next().await {
+    loop {
+        let found = tokio::select! {
+            found = discovered.next() => found,
+            Some(ended) = tasks.join_next() => match ended.map_err(JoinError::try_into_panic) {
+                Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                Ok(()) | Err(Err(_)) => continue,
+            },
+        };
+        let Some(found) = found else { return };
         collector.live.set_kinds(&found);
         let wanted: HashMap<Key, &ApiResource> = found
             .iter()
@@ -109,8 +117,6 @@ async fn follow_kinds(collector: Arc<Collector<Cluster>>, caches: Caches) {
                 Following { version: resource.version.clone(), is_wanted, task: tasks.spawn(following) }
             });
         }
-        // Those that ended are of no more use.
-        while tasks.try_join_next().is_some() {}
         collector.kinds_changed();
     }
 }
@@ -146,7 +152,8 @@ async fn follow<L: Live>(
 ) {
     let selection = Selection { metadata_only: true, ..Selection::default() };
     while is_wanted.load(Ordering::Relaxed) {
-        let mut events = caches.source().follow(&resource, &selection);
+        // What has ended may be asked again below.
+        let mut events = caches.source().follow(&resource, &selection).fuse();
         while let Some(event) = events.next().await {
             take(&collector, &resource, event);
             while let Some(Some(event)) = events.next().now_or_never() {
