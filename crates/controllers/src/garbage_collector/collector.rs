@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use parking_lot::Mutex;
@@ -18,6 +19,11 @@ use super::plan::{OwnerState, Plan, Policy, Situation, decide};
 const ORPHANED_AT_ONCE: usize = 32;
 /// A finalizer is taken away in so many attempts, then later again.
 const FINALIZER_ATTEMPTS: usize = 5;
+
+/// How long until an owner is asked for by other coordinates.
+const LATER: Duration = Duration::from_millis(50);
+/// So many objects may wait for a kind before it is looked whether they are still there.
+pub(super) const PARKED_MIN: usize = 1024;
 
 pub struct Collector<L> {
     pub live: L,
@@ -50,13 +56,29 @@ impl<L: Live> Collector<L> {
         let result = change(&mut self.graph.lock(), &mut work);
         work.attempt.into_iter().for_each(|uid| self.attempts.add(uid));
         work.orphan.into_iter().for_each(|uid| self.orphans.add(uid));
-        work.attempt_later.iter().for_each(|uid| self.attempts.failed(uid));
+        work.attempt_later.into_iter().for_each(|uid| self.attempts.add_after(uid, LATER));
         work.misplaced.into_iter().for_each(&self.report);
         result
     }
 
     pub fn read<T>(&self, read: impl FnOnce(&Graph) -> T) -> T {
         read(&self.graph.lock())
+    }
+
+    /// Keeps an object until kinds change. Those that are gone by then are forgotten now and then.
+    fn park(&self, uid: &Text) {
+        let mut parked = self.parked.lock();
+        parked.insert(uid.clone());
+        self.read(|graph| {
+            if parked.len() > PARKED_MIN.max(graph.len() * 2) {
+                parked.retain(|uid| graph.state(uid).is_some());
+            }
+        });
+    }
+
+    #[cfg(test)]
+    pub fn parked(&self) -> usize {
+        self.parked.lock().len()
     }
 
     /// What waited for a kind is looked at again.
@@ -79,7 +101,7 @@ impl<L: Live> Collector<L> {
         };
         match outcome {
             Err(Error::NoKind { .. }) => {
-                self.parked.lock().insert(uid.clone());
+                self.park(uid);
                 Ok(())
             }
             Err(Error::NamespacedOwner) => Ok(()),

@@ -83,7 +83,6 @@ impl Graph {
         self.nodes.get(uid).map(|node| &node.state)
     }
 
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -181,7 +180,8 @@ impl Graph {
     pub fn listed(&mut self, api_version: &str, kind: &str, uids: &BTreeSet<Text>, work: &mut Work) {
         for node in self.nodes.values_mut() {
             let State { coordinates, assumed, .. } = &mut node.state;
-            let is_of_kind = coordinates.kind == kind && coordinates.api_version == api_version;
+            // It may have been seen in another version of the group.
+            let is_of_kind = coordinates.kind == kind && group(&coordinates.api_version) == group(api_version);
             if is_of_kind && !*assumed && !uids.contains(&coordinates.uid) {
                 *assumed = true;
                 work.attempt.push(coordinates.uid.clone());
@@ -373,6 +373,10 @@ impl Graph {
         let behind = found.range(wrong.clone()..).next();
         behind.or_else(|| found.first()).cloned()
     }
+}
+
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// An object may have thousands of owners.

@@ -14,6 +14,7 @@ mod plan;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
@@ -76,25 +77,37 @@ fn reference(object: &Coordinates) -> crate::events::Reference {
 /// Watches all kinds that there are, from when they come to when they go.
 async fn follow_kinds(collector: Arc<Collector<Cluster>>, caches: Caches) {
     let mut tasks = JoinSet::new();
-    let mut followed: HashMap<(String, String), AbortHandle> = HashMap::new();
+    let mut followed: HashMap<Key, Following> = HashMap::new();
     let mut discovered = caches.source().discover();
     while let Some(found) = discovered.next().await {
         collector.live.set_kinds(&found);
-        let wanted: HashMap<(String, String), &ApiResource> = found
+        let wanted: HashMap<Key, &ApiResource> = found
             .iter()
             .filter(|found| is_followed(found))
             .map(|found| (key(&found.resource), &found.resource))
             .collect();
-        followed.retain(|key, task| {
-            let keep = wanted.contains_key(key) && !task.is_finished();
-            if !keep {
-                task.abort();
+        followed.retain(|key, following| {
+            let version = wanted.get(key).map(|resource| resource.version.as_str());
+            match version {
+                Some(version) if version == following.version => !following.task.is_finished(),
+                // Objects are followed in one version.
+                Some(_) => {
+                    following.task.abort();
+                    false
+                }
+                // It ends when it has seen the last of them.
+                None => {
+                    following.is_wanted.store(false, Ordering::Relaxed);
+                    false
+                }
             }
-            keep
         });
         for (key, resource) in wanted {
-            let follow = || tasks.spawn(follow(collector.clone(), caches.clone(), resource.clone()));
-            followed.entry(key).or_insert_with(follow);
+            followed.entry(key).or_insert_with(|| {
+                let is_wanted = Arc::new(AtomicBool::new(true));
+                let following = follow(collector.clone(), caches.clone(), resource.clone(), is_wanted.clone());
+                Following { version: resource.version.clone(), is_wanted, task: tasks.spawn(following) }
+            });
         }
         // Those that ended are of no more use.
         while tasks.try_join_next().is_some() {}
@@ -102,8 +115,19 @@ async fn follow_kinds(collector: Arc<Collector<Cluster>>, caches: Caches) {
     }
 }
 
-fn key(resource: &ApiResource) -> (String, String) {
-    (resource.api_version.clone(), resource.plural.clone())
+/// Group and resource.
+type Key = (String, String);
+
+/// A kind that is watched.
+struct Following {
+    version: String,
+    /// Whether discovery has it.
+    is_wanted: Arc<AtomicBool>,
+    task: AbortHandle,
+}
+
+fn key(resource: &ApiResource) -> Key {
+    (resource.group.clone(), resource.plural.clone())
 }
 
 fn is_followed(found: &Discovered) -> bool {
@@ -113,9 +137,15 @@ fn is_followed(found: &Discovered) -> bool {
         && !IGNORED.contains(&(resource.group.as_str(), resource.plural.as_str()))
 }
 
-async fn follow<L: Live>(collector: Arc<Collector<L>>, caches: Caches, resource: ApiResource) {
+/// Watches a kind to its end.
+async fn follow<L: Live>(
+    collector: Arc<Collector<L>>,
+    caches: Caches,
+    resource: ApiResource,
+    is_wanted: Arc<AtomicBool>,
+) {
     let selection = Selection { metadata_only: true, ..Selection::default() };
-    loop {
+    while is_wanted.load(Ordering::Relaxed) {
         let mut events = caches.source().follow(&resource, &selection);
         while let Some(event) = events.next().await {
             take(&collector, &resource, event);

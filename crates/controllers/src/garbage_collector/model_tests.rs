@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rkube_machinery::Text;
 use serde_json::Value;
 
-use super::collector::Collector;
+use super::collector::{Collector, PARKED_MIN};
 use super::graph::Misplaced;
 use super::live::{Error, Live, PatchType};
 use super::object::{Coordinates, FOREGROUND, Metadata, ORPHAN, OwnerReference};
@@ -321,6 +321,15 @@ async fn an_owner_of_an_unknown_kind_keeps_its_dependents() {
     play.collector.kinds_changed();
     play.settle().await;
     assert_eq!(play.left(), ["kid"]);
+    // Those that are gone are not kept in mind for ever.
+    for number in 0..PARKED_MIN * 2 {
+        let uid = format!("of-{number}");
+        play.make("other", &[OwnerReference { api_version: "example.com/v1".to_owned(), uid, ..owner("top") }]);
+        play.settle().await;
+        play.delete("other", Policy::Background);
+        play.settle().await;
+    }
+    assert!(play.collector.parked() <= PARKED_MIN + 1, "{}", play.collector.parked());
 }
 
 #[tokio::test(start_paused = true)]
