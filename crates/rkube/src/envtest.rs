@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn the_directory_is_made_once_and_mended() {
         let base = tempfile::tempdir().unwrap();
-        let program = base.path().join("rkube");
+        let program = base.path().join("program");
         fs::write(&program, "one").unwrap();
         let first = assets(&program, base.path()).unwrap();
         assert_eq!(fs::read_to_string(first.join("etcd")).unwrap(), "one");
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn many_make_it_at_once() {
         let base = tempfile::tempdir().unwrap();
-        let program = base.path().join("rkube");
+        let program = base.path().join("program");
         fs::write(&program, "x".repeat(100_000)).unwrap();
         let directories: Vec<PathBuf> = std::thread::scope(|scope| {
             let makers: Vec<_> = (0..8).map(|_| scope.spawn(|| assets(&program, base.path()).unwrap())).collect();
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn the_archive_is_what_tar_reads() {
         let base = tempfile::tempdir().unwrap();
-        let program = base.path().join("rkube");
+        let program = base.path().join("program");
         fs::write(&program, "x".repeat(1000)).unwrap();
         let mut bytes = Vec::new();
         archive(&program, &mut bytes).unwrap();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use base64::Engine as _;
+use http::Method;
 use serde_json::json;
 
 use super::servers::{Limit, Rkube};
@@ -40,15 +41,20 @@ pub async fn run(suite: &mut Suite) -> Result<()> {
 async fn beside(suite: &mut Suite, server: &Server) -> Result<()> {
     let work = &figures::CREATE_BESIDE_WEBHOOKS;
     let load = Load::of(64, suite.duration);
-    let before = load::drive(server, load, work::create(PLAIN, "before")).await?;
-    for index in 0..OTHERS {
-        let client = json!({"url": "https://127.0.0.1:1/none"});
-        let body = configuration(&format!("other-{index}"), client, "secrets", json!({}));
-        server.once(Call::post(CONFIGURATIONS, body)).await?;
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for round in 0..suite.rounds {
+        server.once(Call { method: Method::DELETE, ..Call::get(CONFIGURATIONS) }).await?;
+        before.push(load::drive(server, load, work::create(PLAIN, &format!("before-{round}"))).await?);
+        for index in 0..OTHERS {
+            let client = json!({"url": "https://127.0.0.1:1/none"});
+            let body = configuration(&format!("other-{index}"), client, "secrets", json!({}));
+            server.once(Call::post(CONFIGURATIONS, body)).await?;
+        }
+        after.push(load::drive(server, load, work::create(PLAIN, &format!("after-{round}"))).await?);
     }
-    let after = load::drive(server, load, work::create(PLAIN, "after")).await?;
+    let [before, after] = [before, after].map(|all| best(work.unit, &all));
     progress(&format!("{}: {:.0} of {:.0}", work.name, after.rate(), before.rate()));
-    suite.row(work, after.rate(), Some(before.rate()), format!("beside the rate before; {}", latencies(&after)));
+    suite.row(work, after.rate(), Some(before.rate()), format!("beside the rate without them; {}", latencies(&after)));
     Ok(())
 }
 

@@ -79,6 +79,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
     let authorization = authorization::modes(given)?;
     let (features, disabled_plugins) = (gates::features(given)?, plugins::disabled(given)?);
     let kinds = served::kinds(rkube_kinds::all(), &joined::<RuntimeConfig>(given, "runtime-config")?.0)?;
+    let (token_options, selection) = (token_options(given)?, selection()?);
     let listen = SocketAddr::new(given.parsed("bind-address")?, given.parsed("secure-port")?);
     let (listener, address) = up::bind(listen, BIND_HINT)?;
     let ranges: ServiceRanges = given.parsed("service-cluster-ip-range")?;
@@ -105,7 +106,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         anonymous: given.switch("anonymous-auth") && !authorization.contains(&Mode::AlwaysAllow),
         authorization,
         client_authority: client_authority.unwrap_or_default(),
-        tokens: token_options(given)?,
+        tokens: token_options,
         service_ranges: ranges.ranges().to_vec(),
         node_ports: node_ports.first..=node_ports.last,
         advertise: (advertised, address.port()),
@@ -117,11 +118,8 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         log: Arc::new(move || log.check(&SystemClock)),
         disabled_plugins,
     };
-    let controllers = ControllerOptions {
-        root_ca: pair.certificate.clone(),
-        selection: selection()?,
-        namespace_grace: NAMESPACE_GRACE,
-    };
+    let controllers =
+        ControllerOptions { root_ca: pair.certificate.clone(), selection, namespace_grace: NAMESPACE_GRACE };
     let control_plane = ControlPlane::start(config, listener, tls, limits::connections(), controllers).await?;
     Ok(Cluster { control_plane, store: store.store, held: () })
 }
