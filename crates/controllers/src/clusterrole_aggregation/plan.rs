@@ -83,6 +83,6 @@ mod tests {
         assert_eq!(verbs(&parts[0], &parts), None, "no sum");
         // Nothing is left of what nobody says any more.
         let alone = sum("s", &["none"], &["get"]);
-        assert_eq!(verbs(&alone, &[alone.clone()]).unwrap(), Vec::<String>::new());
+        assert_eq!(verbs(&alone, std::slice::from_ref(&alone)).unwrap(), Vec::<String>::new());
     }
 }
