@@ -99,7 +99,7 @@ fn owners_that_are_not_there_or_elsewhere_or_of_no_kind() {
 
     assert_eq!(send(&client, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": "other"}})).status, 201);
     let elsewhere = "/api/v1/namespaces/other/configmaps";
-    make(&client, elsewhere, "stray", &[top.clone()]);
+    make(&client, elsewhere, "stray", std::slice::from_ref(&top));
     expect_left(&client, elsewhere, &[]);
     let uid = top["uid"].as_str().unwrap();
     let message = format!(
@@ -161,7 +161,7 @@ fn orphans_stay_without_their_owner() {
     let client = Client::of(&rkube);
     let top = make(&client, MAPS, "top", &[]);
     let other = make(&client, MAPS, "other", &[]);
-    make(&client, MAPS, "kid", &[top.clone()]);
+    make(&client, MAPS, "kid", std::slice::from_ref(&top));
     make(&client, MAPS, "shared", &[top, other.clone()]);
     delete(&client, &format!("{MAPS}/top"), "Orphan");
     expect_left(&client, MAPS, &["kid", "other", "shared"]);
