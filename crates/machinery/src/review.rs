@@ -10,6 +10,27 @@ const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
 /// An answer that is no JSON is read as YAML up to this size, if only to say what is wrong with it.
 const YAML_BYTES_MAX: usize = 64 << 10;
 
+/// The versions of reviews that the server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReviewVersion {
+    V1,
+    V1Beta1,
+}
+
+impl ReviewVersion {
+    /// The first that we speak, too.
+    pub fn choose<'a>(mut accepted: impl Iterator<Item = &'a str>) -> Option<ReviewVersion> {
+        accepted.find_map(|version| [Self::V1, Self::V1Beta1].into_iter().find(|known| known.name() == version))
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            ReviewVersion::V1 => "v1",
+            ReviewVersion::V1Beta1 => "v1beta1",
+        }
+    }
+}
+
 /// What an answer must be.
 #[derive(Clone, Copy, Debug)]
 pub struct ReviewType<'a> {

@@ -52,7 +52,7 @@ impl ControlPlane {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let clock = config.clock.clone();
         let health = Arc::new(OnceLock::new());
-        config.components.push(controller_manager(Arc::clone(&health)));
+        config.components.extend([scheduler(), controller_manager(Arc::clone(&health))]);
         let server = ApiServer::start(config).await.context("cannot start the API server")?;
         let (stop, stopped) = watch::channel(false);
         let controllers = start_controllers(&server, options, clock);
@@ -98,6 +98,10 @@ fn start_controllers(server: &Arc<ApiServer>, options: ControllerOptions, clock:
         selection,
         namespace_grace,
     })
+}
+
+fn scheduler() -> Component {
+    Component { name: "scheduler", probe: Arc::new(|| Err("this process runs no scheduler".to_owned())) }
 }
 
 /// The controllers as those who ask the server for its components see them.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rkube_access::authorize::Mode;
-use rkube_apiserver::{Component, Config, InFlightMax};
+use rkube_apiserver::{Config, InFlightMax};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
@@ -88,10 +88,7 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         node_ports: options.service_node_port_range.first..=options.service_node_port_range.last,
         advertise: (advertised, address.port()),
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        components: vec![Component {
-            name: "scheduler",
-            probe: Arc::new(|| Err("this process runs no scheduler".to_owned())),
-        }],
+        components: Vec::new(),
         log: Arc::new(move || log.check(&SystemClock)),
         disabled_plugins: Vec::new(),
     };

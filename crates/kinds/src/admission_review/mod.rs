@@ -10,6 +10,7 @@ pub mod patch;
 use rkube_machinery::decode::base64;
 use rkube_machinery::field::quote;
 use rkube_machinery::review::ReviewType;
+pub use rkube_machinery::review::ReviewVersion;
 use rkube_machinery::status::Details;
 use rkube_machinery::{Map, Status, Text, Value, json};
 
@@ -17,26 +18,6 @@ const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
 /// A refusal has at least this code.
 const REFUSAL_CODE_MIN: i64 = 400;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReviewVersion {
-    V1,
-    V1Beta1,
-}
-
-impl ReviewVersion {
-    /// The first that we speak, too.
-    pub fn choose<'a>(mut accepted: impl Iterator<Item = &'a str>) -> Option<ReviewVersion> {
-        accepted.find_map(|version| [Self::V1, Self::V1Beta1].into_iter().find(|known| known.name() == version))
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            ReviewVersion::V1 => "v1",
-            ReviewVersion::V1Beta1 => "v1beta1",
-        }
-    }
-}
 
 /// One question.
 pub struct Review<'a> {

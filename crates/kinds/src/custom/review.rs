@@ -8,6 +8,7 @@
 
 use rkube_machinery::field::{Errors, Path, quote};
 use rkube_machinery::review::ReviewType;
+pub use rkube_machinery::review::ReviewVersion;
 use rkube_machinery::schema::structural::sort;
 use rkube_machinery::{Map, Text, Value, json};
 
@@ -17,26 +18,6 @@ const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "ConversionReview";
 /// At most so much of an object is shown in an error.
 const SHOWN_BYTES_MAX: usize = 4 << 10;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReviewVersion {
-    V1,
-    V1Beta1,
-}
-
-impl ReviewVersion {
-    /// The first that we speak, too.
-    pub fn choose<'a>(mut accepted: impl Iterator<Item = &'a str>) -> Option<ReviewVersion> {
-        accepted.find_map(|version| [Self::V1, Self::V1Beta1].into_iter().find(|known| known.name() == version))
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            ReviewVersion::V1 => "v1",
-            ReviewVersion::V1Beta1 => "v1beta1",
-        }
-    }
-}
 
 /// One question.
 pub struct Review<'a> {

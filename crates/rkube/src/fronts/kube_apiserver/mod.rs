@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
-use rkube_apiserver::{Component, Config, InFlightMax};
+use rkube_apiserver::{Config, InFlightMax};
 use rkube_controllers::Selection;
 use rkube_machinery::host::Clock;
 use rustls::ServerConfig;
@@ -111,10 +111,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         node_ports: node_ports.first..=node_ports.last,
         advertise: (advertised, address.port()),
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        components: vec![Component {
-            name: "scheduler",
-            probe: Arc::new(|| Err("this process runs no scheduler".to_owned())),
-        }],
+        components: Vec::new(),
         log: Arc::new(move || log.check(&SystemClock)),
         disabled_plugins,
     };
