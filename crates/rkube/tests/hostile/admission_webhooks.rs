@@ -211,7 +211,9 @@ fn a_slow_webhook_holds_up_its_own_requests_alone() {
     let gate = Arc::new((std::sync::Mutex::new(false), std::sync::Condvar::new()));
     let opened = gate.clone();
     let webhook = Webhook::start(move |_, review| {
-        counted.fetch_add(1, Ordering::SeqCst);
+        // Controllers write ConfigMaps, too.
+        let is_ours = review["request"]["name"].as_str().is_some_and(|name| name.starts_with("c-"));
+        counted.fetch_add(usize::from(is_ours), Ordering::SeqCst);
         drop(opened.1.wait_while(opened.0.lock().unwrap(), |open| !*open).unwrap());
         answer("", review)
     });
