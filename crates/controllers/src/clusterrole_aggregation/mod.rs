@@ -93,7 +93,9 @@ pub async fn run(context: Context) {
             };
             let Some(sum) = plan::missing_sum(&role, &roles.all()) else { return Ok(Outcome::Unchanged) };
             let rules = json!(sum);
-            apply(client, &name, &rules).await?;
+            if !apply(client, (&name, &role.item.uid), &rules).await? {
+                return Ok(Outcome::Unchanged);
+            }
             // Who has to write the same again is in a dispute, and waits; another sum is just news.
             let mut hasher = DefaultHasher::new();
             rules.to_string().hash(&mut hasher);
@@ -104,16 +106,20 @@ pub async fn run(context: Context) {
     .await;
 }
 
-async fn apply(client: Client, name: &str, rules: &serde_json::Value) -> Result<(), kube::Error> {
+/// False: the role is gone, and with its uid it is not made anew.
+async fn apply(client: Client, (name, uid): (&str, &str), rules: &serde_json::Value) -> Result<bool, kube::Error> {
     let mut role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": { "name": name },
+        "metadata": { "name": name, "uid": uid },
     });
     if rules.as_array().is_some_and(|rules| !rules.is_empty()) {
         role["rules"] = rules.clone();
     }
     let parameters = PatchParams::apply(NAME).force();
     let roles: Api<ClusterRole> = Api::all(client);
-    roles.patch(name, &parameters, &Patch::Apply(&role)).await.map(drop)
+    match roles.patch(name, &parameters, &Patch::Apply(&role)).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        applied => applied.map(|_| true),
+    }
 }

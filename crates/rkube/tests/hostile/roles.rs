@@ -3,8 +3,8 @@
 use std::thread;
 
 use crate::client::Client;
-use crate::{is_well, start_durable};
-use rkube_testkit::Rkube;
+use crate::{is_well, start, start_durable};
+use rkube_testkit::{Rkube, eventually};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
@@ -172,4 +172,43 @@ fn default_roles_come_back() {
     assert_eq!(client.without_certificate().get("/version").status, 200);
     assert_eq!(client.get(CLUSTER_ROLES).json()["items"].as_array().unwrap().len(), 69);
     is_well(&rkube);
+}
+
+/// What sums up roles has not seen yet that a role goes when it writes the sum: the role must not come back by that.
+#[test]
+fn a_sum_that_is_deleted_stays_deleted() {
+    const ROUNDS: usize = 60;
+    let rkube = start();
+    let client = Client::of(&rkube);
+    let mut connection = client.connect().unwrap();
+    let mut send = |method: &str, path: &str, body: String, code: u16| {
+        let answer = connection.request(method, path, &[], body.as_bytes()).unwrap();
+        assert_eq!(answer.status, code, "{}", String::from_utf8_lossy(&answer.body));
+    };
+    let rule = r#"{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}"#;
+    for round in 0..ROUNDS {
+        let sum = format!(
+            r#"{{"metadata":{{"name":"sum-{round}"}},
+                "aggregationRule":{{"clusterRoleSelectors":[{{"matchLabels":{{"round":"{round}"}}}}]}}}}"#
+        );
+        let part =
+            format!(r#"{{"metadata":{{"name":"part-{round}","labels":{{"round":"{round}"}}}},"rules":[{rule}]}}"#);
+        send("POST", CLUSTER_ROLES, sum, 201);
+        send("POST", CLUSTER_ROLES, part, 201);
+        send("DELETE", &format!("{CLUSTER_ROLES}/sum-{round}"), String::new(), 200);
+        send("DELETE", &format!("{CLUSTER_ROLES}/part-{round}"), String::new(), 200);
+    }
+    // Whatever was begun has been written when the sum of a last one is.
+    let last = r#"{"metadata":{"name":"last"},"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]}}"#;
+    let part = format!(r#"{{"metadata":{{"name":"last-part","labels":{{"a":"b"}}}},"rules":[{rule}]}}"#);
+    send("POST", CLUSTER_ROLES, last.to_owned(), 201);
+    send("POST", CLUSTER_ROLES, part, 201);
+    eventually("the last sum", || {
+        let found = client.get(&format!("{CLUSTER_ROLES}/last")).json();
+        if found["rules"].is_array() { Ok(()) } else { Err(found.to_string()) }
+    });
+    let all = client.get(CLUSTER_ROLES).json();
+    let names = all["items"].as_array().unwrap().iter().map(|role| role["metadata"]["name"].as_str().unwrap());
+    let left: Vec<&str> = names.filter(|name| name.starts_with("sum-")).collect();
+    assert!(left.is_empty(), "{left:?} came back");
 }
