@@ -165,6 +165,10 @@ fn bad_webhooks_harm_nobody_else() {
 fn nobody_locks_themselves_out() {
     let mut rkube = start_durable();
     let client = Client::of(&rkube);
+    // A controller makes it, and cannot once the webhooks stand.
+    while client.get("/api/v1/namespaces/default/configmaps/kube-root-ca.crt").status != 200 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let nowhere = json!({"url": "https://127.0.0.1:1/x"});
     for kind in ["Mutating", "Validating"] {
         configure(&client, kind, nowhere.clone(), &["*/*"], &json!({}));
