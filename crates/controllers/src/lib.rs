@@ -7,6 +7,7 @@ mod events;
 mod garbage_collector;
 mod namespaced;
 mod namespaces;
+mod node_lifecycle;
 mod root_ca;
 mod selection;
 mod service_account_tokens;
@@ -82,6 +83,7 @@ pub fn start(config: &Config) -> Manager {
         "volumeattributesclass-protection-controller",
         volume_protection::classes,
     );
+    starter.add("node-lifecycle-controller", "node-controller", node_lifecycle::run);
     let missing = config.selection.missing(&starter.there);
     if !missing.is_empty() {
         tracing::warn!(controllers = missing.join(","), "these controllers do not exist yet");
