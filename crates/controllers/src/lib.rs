@@ -5,9 +5,13 @@
 mod clusterrole_aggregation;
 mod events;
 mod garbage_collector;
+#[allow(dead_code, reason = "the controllers that use it follow")]
+mod metadata;
 mod namespaced;
 mod namespaces;
 mod node_lifecycle;
+#[allow(dead_code, reason = "the controllers that use it follow")]
+mod pods;
 mod root_ca;
 mod selection;
 mod service_account_tokens;
