@@ -19,6 +19,7 @@ use anyhow::{Context, bail};
 use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, InFlightMax};
+use rkube_cluster::{ControlPlane, Controllers, Listener};
 use rkube_controllers::Selection;
 use rkube_machinery::host::Clock;
 use rustls::ServerConfig;
@@ -26,7 +27,6 @@ use rustls::ServerConfig;
 use super::flags::{self, Given};
 use super::{END_TIMEOUT, Front, parent};
 use crate::cli::{KUBERNETES_VERSION, LogFormat};
-use crate::control_plane::{ControlPlane, ControllerOptions};
 use crate::flags::{PortRange, RuntimeConfig, ServiceRanges};
 use crate::host::{SystemClock, SystemEntropy};
 use crate::lifetime::{self, Cluster};
@@ -115,9 +115,9 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         log: Arc::new(move || log.check(&SystemClock)),
         disabled_plugins,
     };
-    let controllers =
-        ControllerOptions { root_ca: pair.certificate.clone(), selection, namespace_grace: NAMESPACE_GRACE };
-    let control_plane = ControlPlane::start(config, listener, tls, limits::connections(), controllers).await?;
+    let controllers = Controllers { root_ca: pair.certificate.clone(), selection, namespace_grace: NAMESPACE_GRACE };
+    let listener = Listener { listener, tls, connections_max: limits::connections() };
+    let control_plane = ControlPlane::start(config, Some(listener), vec![controllers.into()]).await?;
     Ok(Cluster { control_plane, store: store.store, held: () })
 }
 
