@@ -3,7 +3,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod clusterrole_aggregation;
-mod events;
 mod garbage_collector;
 #[allow(dead_code, reason = "the controllers that use it follow")]
 mod metadata;
