@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
-use crate::pki::Pair;
+use super::Pair;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
