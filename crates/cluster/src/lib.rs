@@ -5,9 +5,13 @@
 //! A part is a file in [`parts`]: a function that gets a [`Host`] and returns the [`Manager`](rkube_operator::Manager) of
 //! what it started. Parts know nothing of each other.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod certificates;
 mod control_plane;
 mod host;
 mod in_process;
+pub mod kubeconfig;
 pub mod parts;
 
 pub use control_plane::{ControlPlane, Error, Listener};

@@ -27,7 +27,6 @@ mod pki;
 mod served;
 mod signals;
 mod stores;
-mod tls;
 mod tokens;
 mod up;
 

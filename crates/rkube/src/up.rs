@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::Context;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, InFlightMax};
+use rkube_cluster::certificates::tls;
 use rkube_cluster::{ControlPlane, Controllers, Listener};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
@@ -27,7 +28,7 @@ use crate::lock::Lock;
 use crate::logging::Written;
 use crate::pki::{self, ServerNames};
 use crate::signals::Signals;
-use crate::{advertise, authority, files, kubeconfig, lifetime, limits, logging, served, stores, tls, tokens};
+use crate::{advertise, authority, files, kubeconfig, lifetime, limits, logging, served, stores, tokens};
 
 const LISTEN_HINT: &str = "choose another address with --listen, such as 127.0.0.1:0 for a free port";
 /// How often to ask whether a client that says nothing is still there; upstream's.

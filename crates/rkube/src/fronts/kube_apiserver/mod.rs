@@ -19,6 +19,7 @@ use anyhow::{Context, bail};
 use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, InFlightMax};
+use rkube_cluster::certificates::tls;
 use rkube_cluster::{ControlPlane, Controllers, Listener};
 use rkube_controllers::Selection;
 use rkube_machinery::host::Clock;
@@ -33,7 +34,7 @@ use crate::lifetime::{self, Cluster};
 use crate::logging::{self, Written};
 use crate::pki::{self, Pair, ServerNames};
 use crate::signals::Signals;
-use crate::{advertise, identity, limits, served, tls, tokens, up};
+use crate::{advertise, identity, limits, served, tokens, up};
 
 const ABOUT: &str = "\
 The API server of a test environment, as rkube stands in for it. RKUBE_CONTROLLERS says which controllers run beside it, in

@@ -13,7 +13,7 @@ use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion,
 };
 
-use crate::pki::Pair;
+use super::Pair;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
