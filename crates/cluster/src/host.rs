@@ -23,13 +23,14 @@ impl Host {
         Host { server, clock, entropy }
     }
 
-    /// A client whose transport is the server itself. `agent` is the program that it is: the manager of what it writes.
+    /// A client whose transport is the server itself. `agent` is the program that it is, unless a
+    /// request says otherwise: the manager of what it writes.
     pub fn client(&self, user: UserRef, agent: &'static str) -> kube::Client {
         let server = self.server.clone();
         let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
             let (server, user) = (server.clone(), user.clone());
             let agent = http::HeaderValue::from_static(agent);
-            request.headers_mut().insert(http::header::USER_AGENT, agent);
+            request.headers_mut().entry(http::header::USER_AGENT).or_insert(agent);
             async move { Ok::<http::Response<Body>, Infallible>(server.handle(request, Some(&user)).await) }
         });
         kube::Client::new(service, "default")

@@ -6,7 +6,8 @@ use std::time::Duration;
 use rkube_access::UserRef;
 use rkube_access::authenticate::service_account::LegacyClaims;
 use rkube_apiserver::ApiServer;
-use rkube_controllers::{Selection, SignToken, TokenClaims};
+pub use rkube_controllers::Selection;
+use rkube_controllers::{SignToken, TokenClaims};
 use rkube_operator::Manager;
 
 use super::{CONTROLLER_MANAGER, Part};

@@ -5,7 +5,7 @@
 
 mod controllers;
 
-pub use controllers::Controllers;
+pub use controllers::{Controllers, Selection};
 
 use rkube_operator::Manager;
 
