@@ -2,7 +2,9 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use futures::future::join_all;
 use rkube_apiserver::{ApiServer, Component, Config, serve};
 use rkube_operator::{Health, Manager};
 use rustls::ServerConfig;
@@ -11,6 +13,9 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::host::Host;
 use crate::parts::{CONTROLLER_MANAGER, Part, SCHEDULER};
+
+/// A cluster of which something cannot be made (webhooks refuse it, say) is ready without it after so long.
+const SETTLED_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -52,13 +57,18 @@ impl ControlPlane {
         let probed: Vec<Arc<OnceLock<Health>>> = parts.iter().map(|_| Arc::default()).collect();
         config.components.extend(components(&parts, &probed));
         let host = Host::new(ApiServer::start(config).await?, clock, entropy);
+        let mut settling = Vec::new();
         let started = parts.into_iter().zip(probed).map(|(part, health)| {
             let manager = (part.start)(&host);
             // Set once: nobody else does.
             let _ = health.set(manager.health());
+            settling.extend(part.settled.map(|settled| settled(host.clone())));
             manager
         });
         let parts = started.collect();
+        if tokio::time::timeout(SETTLED_TIMEOUT, join_all(settling)).await.is_err() {
+            tracing::warn!("what every cluster has is not all there yet; it follows");
+        }
         let serving = listener.map(|listener| Serving::start(host.server(), listener)).transpose()?;
         Ok(ControlPlane { host, serving, parts })
     }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use rkube_access::UserRef;
 use rkube_access::authenticate::service_account::LegacyClaims;
 use rkube_apiserver::ApiServer;
 pub use rkube_controllers::Selection;
 use rkube_controllers::{SignToken, TokenClaims};
-use rkube_operator::Manager;
+use rkube_operator::{Caches, Manager};
+use tokio::sync::Notify;
 
 use super::{CONTROLLER_MANAGER, Part};
 use crate::host::{Host, component_user, service_account};
@@ -16,6 +18,9 @@ use crate::host::{Host, component_user, service_account};
 const AGENT: &str = "kube-controller-manager";
 /// Who the shared caches of all controllers are, and those without an account of their own, as upstream.
 const MANAGER_USER: &str = "system:kube-controller-manager";
+
+/// They give each namespace what pods need.
+const OF_NAMESPACES: [&str; 2] = ["serviceaccount-controller", "root-ca-certificate-publisher-controller"];
 
 /// Which controllers run, and how.
 pub struct Controllers {
@@ -28,7 +33,22 @@ pub struct Controllers {
 
 impl From<Controllers> for Part {
     fn from(options: Controllers) -> Part {
-        Part::new(Some(CONTROLLER_MANAGER), move |host| start(options, host))
+        let makes_objects = OF_NAMESPACES.iter().all(|name| options.selection.has(name));
+        let part = Part::new(Some(CONTROLLER_MANAGER), move |host| start(options, host));
+        if makes_objects { part.settled(first_namespace) } else { part }
+    }
+}
+
+/// Waits until pods can be made in the namespace `default`: until it has its service account and the authority's
+/// certificate.
+async fn first_namespace(host: Host) {
+    let caches = Caches::new(host.source(component_user(MANAGER_USER, &[])));
+    let changed = Arc::new(Notify::new());
+    let (by_account, by_map) = (changed.clone(), changed.clone());
+    let accounts = caches.named::<ServiceAccount>("default").on_change(move |_| by_account.notify_one());
+    let maps = caches.named::<ConfigMap>("kube-root-ca.crt").on_change(move |_| by_map.notify_one());
+    while accounts.get("default", "default").is_none() || maps.get("default", "kube-root-ca.crt").is_none() {
+        changed.notified().await;
     }
 }
 

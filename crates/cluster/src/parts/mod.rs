@@ -7,6 +7,8 @@ mod controllers;
 
 pub use controllers::{Controllers, Selection};
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use rkube_operator::Manager;
 
 use crate::host::Host;
@@ -21,10 +23,21 @@ pub struct Part {
     /// By this name those who ask for the server's components (`kubectl get componentstatuses`) see it, if there is one.
     pub component: Option<&'static str>,
     pub start: Box<dyn FnOnce(&Host) -> Manager + Send>,
+    /// Ends when what everybody expects of the part is there; the control plane is ready then.
+    pub settled: Option<Settled>,
 }
+
+type Settled = Box<dyn FnOnce(Host) -> BoxFuture<'static, ()> + Send>;
 
 impl Part {
     pub fn new(component: Option<&'static str>, start: impl FnOnce(&Host) -> Manager + Send + 'static) -> Part {
-        Part { component, start: Box::new(start) }
+        Part { component, start: Box::new(start), settled: None }
+    }
+
+    pub fn settled<F>(self, settled: impl FnOnce(Host) -> F + Send + 'static) -> Part
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Part { settled: Some(Box::new(|host| settled(host).boxed())), ..self }
     }
 }

@@ -9,11 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use builder::Builder;
-use k8s_openapi::api::core::v1::ServiceAccount;
 use rkube_cluster::{ControlPlane, Host, component_user};
 use rkube_machinery::host::Clock;
-use rkube_operator::Source;
-use rkube_operator::kube::{self, Api};
+use rkube_operator::{Source, kube};
 use rkube_store::Store;
 use tempfile::TempDir;
 
@@ -166,19 +164,5 @@ impl TestCluster {
             self.opened.store.shutdown().await;
         }
         drop(self.opened.directory.take());
-    }
-
-    /// Waits until pods can be made: their namespace has a service account then.
-    async fn is_usable(&self, makes_accounts: bool) {
-        if !makes_accounts {
-            return;
-        }
-        let accounts = Api::<ServiceAccount>::namespaced(self.client(), "default");
-        let made = async {
-            while !matches!(accounts.get_opt("default").await, Ok(Some(_))) {
-                tokio::time::sleep(STEP).await
-            }
-        };
-        tokio::time::timeout(TIMEOUT, made).await.expect("a controller makes the default service account");
     }
 }
