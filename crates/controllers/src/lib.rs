@@ -4,6 +4,7 @@
 
 mod clusterrole_aggregation;
 mod conditions;
+mod deployments;
 mod garbage_collector;
 mod metadata;
 mod namespaced;
@@ -89,6 +90,7 @@ pub fn start(config: &Config) -> Manager {
         volume_protection::classes,
     );
     starter.add("node-lifecycle-controller", "node-controller", node_lifecycle::run);
+    starter.add("deployment-controller", "deployment-controller", deployments::run);
     starter.add("replicaset-controller", "replicaset-controller", replica_sets::run_replica_sets);
     starter.add(
         "replicationcontroller-controller",
