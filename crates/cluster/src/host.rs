@@ -28,7 +28,8 @@ impl Host {
         Host { server, clock, entropy }
     }
 
-    /// A client whose transport is the server itself. `agent` is the program that it is: the manager of what it writes.
+    /// A client whose transport is the server itself. `agent` is the program that it is, unless a
+    /// request says otherwise: the manager of what it writes.
     pub fn client(&self, user: UserRef, agent: &'static str) -> kube::Client {
         kube::Client::new(self.transport(user, agent), NAMESPACE)
     }
@@ -48,7 +49,7 @@ impl Host {
         tower::service_fn(move |mut request: Request<kube::client::Body>| {
             let (server, user) = (server.clone(), user.clone());
             let agent = HeaderValue::from_static(agent);
-            request.headers_mut().insert(http::header::USER_AGENT, agent);
+            request.headers_mut().entry(http::header::USER_AGENT).or_insert(agent);
             async move { Ok::<Response<Body>, Infallible>(server.handle(request, Some(&user)).await) }
         })
     }

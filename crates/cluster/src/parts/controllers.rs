@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use rkube_access::UserRef;
 use rkube_access::authenticate::service_account::LegacyClaims;
 use rkube_apiserver::ApiServer;
-use rkube_controllers::{Selection, SignToken, TokenClaims};
+pub use rkube_controllers::Selection;
+use rkube_controllers::{SignToken, TokenClaims};
 use rkube_operator::{Caches, Manager};
 use tokio::sync::Notify;
 
