@@ -159,8 +159,8 @@ impl Core {
             return;
         }
         let is_ours = pod.pending.as_ref().is_some_and(|pending| self.names.contains(&pending.scheduler_name));
-        // One that is bound may be shown as it was before for a while.
-        if is_ours && !self.snapshot.is_assumed(&pod.uid) {
+        // One that is bound may be shown as it was before for a while; none loses its node.
+        if is_ours && self.snapshot.pod(&pod.uid).is_none() {
             self.queue.update(pod, now);
         }
     }

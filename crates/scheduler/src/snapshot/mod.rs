@@ -46,7 +46,6 @@ pub struct Counts {
 struct Placed {
     pod: Arc<Pod>,
     node: NodeIndex,
-    is_assumed: bool,
 }
 
 /// An image that is on some node.
@@ -98,10 +97,6 @@ impl Snapshot {
         self.pods.get(uid).map(|placed| &placed.pod)
     }
 
-    pub fn is_assumed(&self, uid: &str) -> bool {
-        self.pods.get(uid).is_some_and(|placed| placed.is_assumed)
-    }
-
     /// A node is there, or is like this now.
     pub fn set_node(&mut self, view: &view::Node) {
         let index = self.entry(&view.name);
@@ -135,13 +130,13 @@ impl Snapshot {
     pub fn assign(&mut self, pod: &Arc<Pod>) {
         self.remove_pod(&pod.uid);
         let node = self.entry(&pod.node);
-        self.place(pod.clone(), node, false);
+        self.place(pod.clone(), node);
     }
 
     /// A pod is to be on a node. It must not be on any.
     pub fn assume(&mut self, pod: Arc<Pod>, node: NodeIndex) {
         assert!(!self.pods.contains_key(&pod.uid), "a pod that has a place is not given another");
-        self.place(pod, node, true);
+        self.place(pod, node);
     }
 
     /// A pod is gone, or is not to be where it was assumed to be.
@@ -152,9 +147,9 @@ impl Snapshot {
         Some(placed.pod)
     }
 
-    fn place(&mut self, pod: Arc<Pod>, node: NodeIndex, is_assumed: bool) {
+    fn place(&mut self, pod: Arc<Pod>, node: NodeIndex) {
         self.nodes[node.0 as usize].add_pod(pod.clone());
-        self.pods.insert(pod.uid.clone(), Placed { pod, node, is_assumed });
+        self.pods.insert(pod.uid.clone(), Placed { pod, node });
     }
 
     fn entry(&mut self, name: &Text) -> NodeIndex {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod choices;
+mod model;
 mod refusals;
 mod requests;
 mod support;
