@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::Request;
 use parking_lot::Mutex;
+use rkube_access::authenticate::certificate::{Authority, Proof};
 use rkube_access::authenticate::service_account::{LegacyClaims, OnLegacyUse, Signer, TokenOptions};
 use rkube_access::authenticate::{Authenticators, Options, TokenFile};
 use rkube_access::authorize::{Authorizers, Mode};
@@ -19,6 +20,7 @@ use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::names::address::Subnet;
 use rkube_store::Store;
+use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -87,6 +89,7 @@ pub struct ApiServer {
     _definitions: Arc<DefinitionWriter>,
     /// Those who say that the server is there, and take that back at its end.
     presence: Mutex<Vec<JoinHandle<()>>>,
+    client_authority: Authority,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -109,6 +112,7 @@ impl ApiServer {
     pub(crate) async fn start_with(mut config: Config, plugins: Vec<Box<dyn Plugin>>) -> Result<Arc<ApiServer>, Error> {
         let draining = watch::Sender::new(false);
         let client_authority = std::mem::take(&mut config.client_authority);
+        let authority = Authority::new(&client_authority);
         let ((address, port), host, alone) = (config.advertise, config.host_name.clone(), !config.store_is_shared);
         let (on_legacy_use, legacy_uses) = legacy_tokens::channel();
         let registry = Arc::new(registry(&mut config, plugins, on_legacy_use, draining.subscribe()).await?);
@@ -132,7 +136,8 @@ impl ApiServer {
             let membership = Membership::new(registry.store.clone(), Member { port, address });
             presence.push(tokio::spawn(endpoints::keep(client, membership, draining.subscribe(), alone)));
         }
-        Ok(Arc::new(ApiServer { road, draining, _definitions: definitions, presence: Mutex::new(presence) }))
+        let presence = Mutex::new(presence);
+        Ok(Arc::new(ApiServer { road, draining, _definitions: definitions, presence, client_authority: authority }))
     }
 
     /// Answers a request. `connection`: the user of the connection's certificate, or the component's in-process identity.
@@ -142,6 +147,15 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         self.road.handle(request, connection).await
+    }
+
+    /// What the certificates of a connection prove, the client's own first.
+    pub(crate) fn proof_of(&self, chain: &[CertificateDer<'_>]) -> Proof {
+        self.client_authority.proof(chain, self.now_seconds())
+    }
+
+    pub(crate) fn now_seconds(&self) -> i64 {
+        self.road.clock.now_seconds()
     }
 
     /// Whether there is a key for tokens of service accounts.

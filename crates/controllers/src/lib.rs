@@ -5,8 +5,13 @@
 mod clusterrole_aggregation;
 mod events;
 mod garbage_collector;
+#[allow(dead_code, reason = "the controllers that use it follow")]
+mod metadata;
 mod namespaced;
 mod namespaces;
+mod node_lifecycle;
+#[allow(dead_code, reason = "the controllers that use it follow")]
+mod pods;
 mod root_ca;
 mod selection;
 mod service_account_tokens;
@@ -82,6 +87,7 @@ pub fn start(config: &Config) -> Manager {
         "volumeattributesclass-protection-controller",
         volume_protection::classes,
     );
+    starter.add("node-lifecycle-controller", "node-controller", node_lifecycle::run);
     let missing = config.selection.missing(&starter.there);
     if !missing.is_empty() {
         tracing::warn!(controllers = missing.join(","), "these controllers do not exist yet");

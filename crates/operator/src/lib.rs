@@ -16,11 +16,14 @@ pub mod reconcile;
 pub mod source;
 #[cfg(test)]
 mod testing;
+pub mod written;
 
-pub use informer::{Caches, Change, Informer, Key};
+pub use informer::{ByOwner, Caches, Change, Index, Informer, Key, Labeled};
+pub use k8s_openapi;
 pub use kube;
 pub use manager::{Health, Manager};
 pub use network::NetworkSource;
 pub use queue::Queue;
 pub use reconcile::{Outcome, run};
 pub use source::{Discovered, Event, Item, Selection, Source};
+pub use written::ReadYourWrites;

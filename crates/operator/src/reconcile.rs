@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::panic::panic_text;
 use crate::queue::Queue;
+use crate::written::followed_by_caches;
 
 /// What became of a key that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,8 @@ pub async fn run<K, F, E>(
         };
         let (queue, reconcile) = (queue.clone(), reconcile.clone());
         tasks.spawn(async move {
-            match AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind().await {
+            let reconciling = AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind();
+            match followed_by_caches(reconciling).await {
                 Ok(Ok(Outcome::Unchanged)) => queue.done(&key),
                 Ok(Ok(Outcome::Wrote)) => queue.wrote(&key),
                 Ok(Err(error)) => {

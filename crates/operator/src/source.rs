@@ -38,6 +38,9 @@ pub enum Event {
     Applied(Item),
     /// The object is gone; this is what it was.
     Deleted(Item),
+    /// All changes up to this revision were told. Nobody has to send it: it helps those who wait for a write of their
+    /// own that no other event shows.
+    Progress(u64),
 }
 
 /// Which objects of a resource to follow, and of what form.

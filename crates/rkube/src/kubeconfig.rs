@@ -1,16 +1,12 @@
-//! The kubeconfig that `rkube up` writes: all that a client needs, in one file.
+//! The kubeconfig that `rkube up` writes: where it is kept, and when it is written anew.
 
 use std::error::Error as _;
 use std::path::Path;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use rkube_cluster::certificates::Pair;
+use rkube_cluster::kubeconfig::render;
 
 use crate::files::{self, Readers};
-use crate::pki::Pair;
-
-/// The name of cluster, context and user.
-const NAME: &str = "rkube";
 
 /// Writes the file unless it fits the address and the certificates of this start already. A server that cannot write it,
 /// on a full disk, is still of use to who has the old one: only with it can objects be deleted.
@@ -29,35 +25,6 @@ pub fn write(path: &Path, url: &str, authorities: &str, user: &Pair) {
             }
         }
     }
-}
-
-fn render(url: &str, authorities: &str, user: &Pair) -> String {
-    let ca = STANDARD.encode(authorities);
-    let certificate = STANDARD.encode(&user.certificate);
-    let key = STANDARD.encode(&user.key);
-    format!(
-        "\
-apiVersion: v1
-kind: Config
-clusters:
-- name: {NAME}
-  cluster:
-    certificate-authority-data: {ca}
-    server: {url}
-contexts:
-- name: {NAME}
-  context:
-    cluster: {NAME}
-    user: {NAME}
-current-context: {NAME}
-preferences: {{}}
-users:
-- name: {NAME}
-  user:
-    client-certificate-data: {certificate}
-    client-key-data: {key}
-"
-    )
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use rkube_cluster::ControlPlane;
 use rkube_store::Store;
 
-use crate::control_plane::ControlPlane;
 use crate::signals::{self, Signals};
 
 /// A control plane with what it needs.
@@ -32,7 +32,7 @@ pub fn run<T>(
         announce(&cluster)?;
         tokio::select! {
             _ = signals.first() => tracing::info!("ending; a second signal ends at once"),
-            error = cluster.control_plane.ended() => return Err(error),
+            error = cluster.control_plane.ended() => return Err(error.into()),
         }
         cluster.shutdown().await;
         Ok(())

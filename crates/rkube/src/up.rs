@@ -13,13 +13,14 @@ use std::time::Duration;
 use anyhow::Context;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, InFlightMax};
+use rkube_cluster::certificates::tls;
+use rkube_cluster::{ControlPlane, Controllers, Listener};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
 
 use crate::cli::Up;
 use crate::control::Door;
-use crate::control_plane::{ControlPlane, ControllerOptions};
 use crate::flags::StoreChoice;
 use crate::host::{Started, SystemClock, SystemEntropy};
 use crate::lifetime::Cluster;
@@ -27,7 +28,7 @@ use crate::lock::Lock;
 use crate::logging::Written;
 use crate::pki::{self, ServerNames};
 use crate::signals::Signals;
-use crate::{advertise, authority, files, kubeconfig, lifetime, limits, logging, served, stores, tls, tokens};
+use crate::{advertise, authority, files, kubeconfig, lifetime, limits, logging, served, stores, tokens};
 
 const LISTEN_HINT: &str = "choose another address with --listen, such as 127.0.0.1:0 for a free port";
 /// How often to ask whether a client that says nothing is still there; upstream's.
@@ -41,6 +42,7 @@ pub fn run(options: &Up, started: Started) -> anyhow::Result<()> {
 }
 
 struct Held {
+    url: String,
     kubeconfig: PathBuf,
     _door: Option<Door>,
     /// Let go last.
@@ -96,17 +98,18 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
     let tls = tls::server_config(serving.as_ref().unwrap_or(&pki.server), Some(&client_authorities))?;
     // By what clients know the server.
     let root_ca = [pki.ca.certificate.as_str(), serving.as_ref().map_or("", |pair| &pair.certificate)].concat();
-    let controllers = ControllerOptions {
+    let controllers = Controllers {
         root_ca: root_ca.clone(),
         selection: options.controllers.clone(),
         namespace_grace: Duration::ZERO,
     };
-    let control_plane = ControlPlane::start(config, listener, tls, limits::connections(), controllers).await?;
+    let listener = Listener { listener, tls, connections_max: limits::connections() };
+    let control_plane = ControlPlane::start(config, Some(listener), vec![controllers.into()]).await?;
 
     let kubeconfig = directory.join("kubeconfig");
     kubeconfig::write(&kubeconfig, &url, &root_ca, &pki.admin);
     let door = open_door(&directory, &store);
-    Ok(Cluster { control_plane, store, held: Held { kubeconfig, _door: door, _lock: lock } })
+    Ok(Cluster { control_plane, store, held: Held { url, kubeconfig, _door: door, _lock: lock } })
 }
 
 async fn agree_on_authority(store: &dyn Store, directory: &Path, secret_file: Option<&Path>) -> anyhow::Result<()> {
@@ -121,8 +124,8 @@ async fn agree_on_authority(store: &dyn Store, directory: &Path, secret_file: Op
 
 /// The one line on stdout that tells people and scripts that everything answers.
 fn announce(cluster: &Cluster<Held>, started: Started) -> anyhow::Result<()> {
-    let url = url(cluster.control_plane.local_addr());
-    let (milliseconds, kubeconfig) = (started.elapsed().as_millis(), cluster.held.kubeconfig.display());
+    let Held { url, kubeconfig, .. } = &cluster.held;
+    let (milliseconds, kubeconfig) = (started.elapsed().as_millis(), kubeconfig.display());
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "ready in {milliseconds} ms  {url}  KUBECONFIG={kubeconfig}")
         .and_then(|()| stdout.flush())

@@ -1,33 +1,81 @@
 //! A client certificate's subject is its user: the common name is the name, the organizations are the groups.
 //! The certificate's fingerprint goes along, so that what the user does can be traced to it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use ring::digest::{SHA256, digest};
 use rkube_machinery::Text;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{Authenticator, CREDENTIAL_ID, Credentials, Verdict};
 use crate::{User, UserRef};
 
-/// TLS has verified the certificate, and [`user_of`] has read it once for all requests of the connection.
+/// The authority whose client certificates are taken.
+pub struct Authority(Option<Arc<dyn ClientCertVerifier>>);
+
+/// What the certificate of a connection proves.
+#[derive(Debug)]
+pub enum Proof {
+    /// Who it is, and until when (in seconds) that holds.
+    User { user: UserRef, until: i64 },
+    /// Why it proves nothing: it was made by another authority, or is not valid now.
+    Refused(String),
+    /// There is none, or nobody is named.
+    None,
+}
+
+impl Authority {
+    /// Of certificates in PEM; without any, no certificate proves anything.
+    pub fn new(pem: &str) -> Authority {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        Authority(verifier.ok())
+    }
+
+    /// What a chain, the leaf first, proves at this time. That the peer has its key was shown by TLS.
+    pub fn proof(&self, chain: &[CertificateDer<'_>], now: i64) -> Proof {
+        let (Some(verifier), Some((leaf, intermediates))) = (&self.0, chain.split_first()) else { return Proof::None };
+        let seconds = UnixTime::since_unix_epoch(Duration::from_secs(now.try_into().unwrap_or(0)));
+        if let Err(error) = verifier.verify_client_cert(leaf, intermediates, seconds) {
+            return Proof::Refused(error.to_string());
+        }
+        user_of(leaf)
+    }
+}
+
+/// The [`Authority`] has verified the certificate once for all requests of the connection.
 pub struct Certificate;
 
 impl Authenticator for Certificate {
     fn authenticate(&self, credentials: &Credentials<'_>) -> Verdict {
-        credentials.connection.map_or(Verdict::NoOpinion, |user| Verdict::User(user.clone().into()))
+        match (credentials.connection, credentials.untrusted) {
+            (Some(user), _) => Verdict::User(user.clone().into()),
+            (None, Some(why)) => Verdict::Refused(why.to_owned()),
+            (None, None) => Verdict::NoOpinion,
+        }
     }
 }
 
-/// The user of a certificate that TLS has verified; `None` without a common name.
-pub fn user_of(der: &[u8]) -> Option<UserRef> {
-    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+/// The user of a certificate that is good; nobody without a common name.
+fn user_of(der: &[u8]) -> Proof {
+    let Ok((_, certificate)) = X509Certificate::from_der(der) else { return Proof::None };
     let subject = certificate.subject();
-    let name = subject.iter_common_name().next()?.as_str().ok()?;
+    let name = subject.iter_common_name().next().and_then(|name| name.as_str().ok()).unwrap_or_default();
     if name.is_empty() {
-        return None;
+        return Proof::None;
     }
     let groups = subject.iter_organization().filter_map(|group| group.as_str().ok()).map(Text::from).collect();
     let extra = vec![(CREDENTIAL_ID.into(), vec![fingerprint(der).into()])];
-    Some(User { name: name.into(), groups, extra, ..User::default() }.authenticated())
+    let user = User { name: name.into(), groups, extra, ..User::default() }.authenticated();
+    Proof::User { user, until: certificate.validity().not_after.timestamp() }
 }
 
 fn fingerprint(der: &[u8]) -> String {

@@ -27,6 +27,8 @@ const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 pub struct Credentials<'a> {
     /// The user of the connection: of its certificate, or a component's in the process.
     pub connection: Option<&'a UserRef>,
+    /// Why the connection's certificate proves nothing.
+    pub untrusted: Option<&'a str>,
     pub headers: &'a HeaderMap,
 }
 
@@ -72,6 +74,8 @@ pub struct Options {
 pub struct Authenticators {
     bearer: Arc<Bearer>,
     members: Vec<Box<dyn Authenticator>>,
+    /// Whether who proves nothing may be nobody.
+    anonymous: bool,
 }
 
 impl Authenticators {
@@ -83,24 +87,26 @@ impl Authenticators {
             tokens.push(Box::new(ServiceAccounts { signer, catalog, clock, on_legacy_use }));
         }
         let bearer = Arc::new(Bearer { members: tokens });
-        let mut members: Vec<Box<dyn Authenticator>> =
-            vec![Box::new(certificate::Certificate), Box::new(bearer.clone())];
-        if anonymous {
-            members.push(Box::new(anonymous::Anonymous));
-        }
-        Authenticators { bearer, members }
+        let members: Vec<Box<dyn Authenticator>> = vec![Box::new(certificate::Certificate), Box::new(bearer.clone())];
+        Authenticators { bearer, members, anonymous }
     }
 
     /// The user of a request, or why it is refused.
+    /// Whose credentials one member refuses may have others that another takes, but is not nobody.
     pub fn request(&self, credentials: &Credentials<'_>) -> Result<Known, String> {
+        let mut refused = None;
         for member in &self.members {
             match member.authenticate(credentials) {
                 Verdict::User(user) => return Ok(user),
-                Verdict::Refused(why) => return Err(why),
+                Verdict::Refused(why) => refused = Some(why),
                 Verdict::NoOpinion => {}
             }
         }
-        Err("nobody knows who asks".to_owned())
+        match (refused, self.anonymous) {
+            (Some(why), _) => Err(why),
+            (None, true) => Ok(anonymous::user()),
+            (None, false) => Err("nobody knows who asks".to_owned()),
+        }
     }
 
     /// The user of a token and for which of these audiences it is good; without any, it must be good for this server.

@@ -1,4 +1,4 @@
-//! What a connection wants to be told of its requests.
+//! What a connection wants to be told of its requests, and what it knows of their client.
 
 use std::sync::Arc;
 
@@ -15,3 +15,7 @@ impl OnAuthenticated {
         (self.0)();
     }
 }
+
+/// Among the extensions of a request: why the certificate of its connection proves nothing.
+#[derive(Clone)]
+pub struct Untrusted(pub Arc<str>);

@@ -19,15 +19,14 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use rkube_access::UserRef;
-use rkube_access::authenticate::certificate;
+use rkube_access::authenticate::certificate::Proof;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::content::Body;
-use crate::request::OnAuthenticated;
+use crate::request::{OnAuthenticated, Untrusted};
 use crate::server::ApiServer;
 pub use peers::CONNECTIONS_MAX;
 use peers::{OpenRequest, Peers, Seat};
@@ -131,16 +130,17 @@ impl Connection {
             }
         };
         let certificates = stream.get_ref().1.peer_certificates();
-        let user = certificates.and_then(|chain| chain.first()).and_then(|leaf| certificate::user_of(leaf));
+        let proof = self.server.proof_of(certificates.unwrap_or_default());
         let peer = self.seat.peer().clone();
-        if user.is_some() {
+        if matches!(proof, Proof::User { .. }) {
             peer.authenticated();
         }
+        let proof = Arc::new(proof);
         let stream = TokioIo::new(WatchedStream::new(stream, peer.clone(), self.stop.clone()));
         let server = self.server.clone();
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let (server, user, open) = (server.clone(), user.clone(), peer.begin());
-            async move { Ok::<_, Infallible>(answer(&server, request, user, open).await) }
+            let (server, proof, open) = (server.clone(), proof.clone(), peer.begin());
+            async move { Ok::<_, Infallible>(answer(&server, request, &proof, open).await) }
         });
         let mut serving = pin!(builder.serve_connection_with_upgrades(stream, service));
         let late = tokio::select! {
@@ -171,7 +171,7 @@ fn said(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
 async fn answer(
     server: &ApiServer,
     mut request: hyper::Request<Incoming>,
-    user: Option<UserRef>,
+    proof: &Proof,
     open: OpenRequest,
 ) -> http::Response<CountedBody> {
     if let Some(refusal) = pre_checks::wrong_host(&request) {
@@ -180,7 +180,20 @@ async fn answer(
     if let Some(peer) = open.unknown_peer() {
         request.extensions_mut().insert(OnAuthenticated::new(move || peer.authenticated()));
     }
-    server.handle(request, user.as_ref()).await.map(|body| CountedBody { body, _open: open })
+    let user = match proof {
+        // A certificate may end before its connection does.
+        Proof::User { user, until } if server.now_seconds() <= *until => Some(user),
+        Proof::None => None,
+        Proof::User { .. } => {
+            request.extensions_mut().insert(Untrusted("the client's certificate has expired".into()));
+            None
+        }
+        Proof::Refused(why) => {
+            request.extensions_mut().insert(Untrusted(why.as_str().into()));
+            None
+        }
+    };
+    server.handle(request, user).await.map(|body| CountedBody { body, _open: open })
 }
 
 /// A body, and that its request is open.

@@ -182,6 +182,7 @@ fn take<L: Live>(collector: &Collector<L>, resource: &ApiResource, event: Event)
         }
     };
     match event {
+        Event::Progress(_) => {}
         Event::Applied(item) => observe(&item),
         Event::Deleted(item) => {
             let gone = Coordinates {

@@ -9,36 +9,19 @@
 //!   another authority or, the server's, lacks a name. That happens at a start: nothing is renewed in between.
 
 mod inspect;
-mod issue;
-mod names;
 
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
 use rcgen::{Issuer, KeyPair};
+use rkube_cluster::certificates::issue::{self, Subject};
+pub use rkube_cluster::certificates::{Pair, Pki, ServerNames};
 use rkube_machinery::host::Entropy;
 
 use crate::files::{self, Readers};
 use inspect::Facts;
-use issue::Subject;
-pub use names::ServerNames;
 
 const AUTHORITY_CERTIFICATE: &str = "ca.crt";
-
-/// Everything as PEM.
-pub struct Pki {
-    pub ca: Pair,
-    pub server: Pair,
-    /// Of a user in the group `system:masters`.
-    pub admin: Pair,
-    /// Signs service account tokens.
-    pub service_account_key: String,
-}
-
-pub struct Pair {
-    pub certificate: String,
-    pub key: String,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

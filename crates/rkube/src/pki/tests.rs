@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::host::SystemEntropy;
-use crate::tls;
+use rkube_cluster::certificates::tls;
 
 const NOW_SECONDS: i64 = 1_800_000_000;
 const YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;

@@ -1,5 +1,7 @@
 //! Tokens of service accounts and certificates of clients: forged ones, those of others, and those whose time is over.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -195,14 +197,16 @@ fn certificates_of_known_authorities_are_taken_and_no_others() {
         let certificate = parameters.self_signed(&key).unwrap().pem();
         (certificate, Issuer::new(parameters, key))
     };
-    let leaf = |issuer: &Issuer<'_, KeyPair>, names: &[&str]| {
+    let leaf_until = |issuer: &Issuer<'_, KeyPair>, names: &[&str], until: Option<time::OffsetDateTime>| {
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
         let mut parameters =
             CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
         parameters.distinguished_name.push(DnType::CommonName, "carol");
         parameters.distinguished_name.push(DnType::OrganizationName, "system:masters");
+        parameters.not_after = until.unwrap_or(parameters.not_after);
         (parameters.signed_by(&key, issuer).unwrap().pem(), key.serialize_pem())
     };
+    let leaf = |issuer: &Issuer<'_, KeyPair>, names: &[&str]| leaf_until(issuer, names, None);
     let (known, known_issuer) = authority("known");
     let (_, other_issuer) = authority("other");
     let (certificate, key) = leaf(&known_issuer, &["127.0.0.1"]);
@@ -217,7 +221,15 @@ fn certificates_of_known_authorities_are_taken_and_no_others() {
     let asked =
         |pair: &(String, String)| Client::with(&known, &pair.0, &pair.1, &address).request("GET", "/api", &[], b"");
     assert_eq!(asked(&leaf(&known_issuer, &[])).unwrap().status, 200);
-    assert!(asked(&leaf(&other_issuer, &[])).is_err(), "of another authority");
+    let refused = asked(&leaf(&other_issuer, &[])).unwrap();
+    assert_eq!((refused.status, refused.json()["reason"].as_str()), (401, Some("Unauthorized")), "another authority's");
+    let soon = time::OffsetDateTime::now_utc() + Duration::from_secs(3);
+    let (certificate, key) = leaf_until(&known_issuer, &[], Some(soon));
+    let mut connection = Client::with(&known, &certificate, &key, &address).connect().unwrap();
+    eventually("a certificate ends before its connection does", || {
+        let answer = connection.request("GET", "/api", &[], b"").unwrap();
+        if answer.status == 401 { Ok(()) } else { Err(format!("{}", answer.status)) }
+    });
     let file = |name: &str| std::fs::read_to_string(rkube.data_directory().join("pki").join(name)).unwrap();
     assert_eq!(asked(&(file("admin.crt"), file("admin.key"))).unwrap().status, 200);
 }

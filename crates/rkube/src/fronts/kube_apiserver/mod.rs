@@ -19,6 +19,8 @@ use anyhow::{Context, bail};
 use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, InFlightMax};
+use rkube_cluster::certificates::tls;
+use rkube_cluster::{ControlPlane, Controllers, Listener};
 use rkube_controllers::Selection;
 use rkube_machinery::host::Clock;
 use rustls::ServerConfig;
@@ -26,14 +28,13 @@ use rustls::ServerConfig;
 use super::flags::{self, Given};
 use super::{END_TIMEOUT, Front, parent};
 use crate::cli::{KUBERNETES_VERSION, LogFormat};
-use crate::control_plane::{ControlPlane, ControllerOptions};
 use crate::flags::{PortRange, RuntimeConfig, ServiceRanges};
 use crate::host::{SystemClock, SystemEntropy};
 use crate::lifetime::{self, Cluster};
 use crate::logging::{self, Written};
 use crate::pki::{self, Pair, ServerNames};
 use crate::signals::Signals;
-use crate::{advertise, identity, limits, served, tls, tokens, up};
+use crate::{advertise, identity, limits, served, tokens, up};
 
 const ABOUT: &str = "\
 The API server of a test environment, as rkube stands in for it. RKUBE_CONTROLLERS says which controllers run beside it, in
@@ -115,9 +116,9 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         log: Arc::new(move || log.check(&SystemClock)),
         disabled_plugins,
     };
-    let controllers =
-        ControllerOptions { root_ca: pair.certificate.clone(), selection, namespace_grace: NAMESPACE_GRACE };
-    let control_plane = ControlPlane::start(config, listener, tls, limits::connections(), controllers).await?;
+    let controllers = Controllers { root_ca: pair.certificate.clone(), selection, namespace_grace: NAMESPACE_GRACE };
+    let listener = Listener { listener, tls, connections_max: limits::connections() };
+    let control_plane = ControlPlane::start(config, Some(listener), vec![controllers.into()]).await?;
     Ok(Cluster { control_plane, store: store.store, held: () })
 }
 

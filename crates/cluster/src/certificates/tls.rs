@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::UnixTime;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion,
+};
 
-use crate::pki::Pair;
+use super::Pair;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -21,7 +26,8 @@ pub enum Error {
 }
 
 /// A client without a certificate may connect: it may have a token, or be nobody. One with a certificate of another
-/// authority than `client_authorities` (PEM) may not.
+/// authority than `client_authorities` (PEM) may, too: its requests are refused, with a status, if they have no other
+/// credentials.
 pub fn server_config(server: &Pair, client_authorities: Option<&str>) -> Result<ServerConfig, Error> {
     server_config_with(server, client_authorities, rustls::DEFAULT_VERSIONS)
 }
@@ -41,7 +47,7 @@ pub fn server_config_with(
                 roots.add(certificate)?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
-            builder.with_client_cert_verifier(verifier.allow_unauthenticated().build()?)
+            builder.with_client_cert_verifier(Arc::new(AnyCertificate(verifier.allow_unauthenticated().build()?)))
         }
     };
     let mut config = builder.with_single_cert(certificates(&server.certificate)?, private_key(&server.key)?)?;
@@ -59,4 +65,53 @@ pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
 
 pub fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, Error> {
     Ok(PrivateKeyDer::from_pem_slice(pem.as_bytes())?)
+}
+
+/// Takes every certificate whose key the peer has. What it is worth is found out with each request.
+#[derive(Debug)]
+struct AnyCertificate(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for AnyCertificate {
+    fn offer_client_auth(&self) -> bool {
+        true
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }

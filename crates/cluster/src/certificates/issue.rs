@@ -13,20 +13,20 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 const AUTHORITY_LIFETIME_SECONDS: i64 = 3650 * DAY_SECONDS;
 const LEAF_LIFETIME_SECONDS: i64 = 365 * DAY_SECONDS;
 /// A certificate that ends sooner than this is replaced.
-pub(super) const RENEW_BEFORE_SECONDS: i64 = 30 * DAY_SECONDS;
+pub const RENEW_BEFORE_SECONDS: i64 = 30 * DAY_SECONDS;
 /// Certificates are valid from a little before they are made, for clients whose clock is late.
 const CLOCK_SKEW_SECONDS: i64 = 60 * 60;
 
-pub(super) enum Subject<'a> {
+pub enum Subject<'a> {
     Server(&'a ServerNames),
     Admin,
 }
 
-pub(super) fn new_key() -> Result<KeyPair, rcgen::Error> {
+pub fn new_key() -> Result<KeyPair, rcgen::Error> {
     KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)
 }
 
-pub(super) fn authority(now_seconds: i64, entropy: &dyn Entropy) -> Result<Pair, rcgen::Error> {
+pub fn authority(now_seconds: i64, entropy: &dyn Entropy) -> Result<Pair, rcgen::Error> {
     let key = new_key()?;
     let mut parameters = parameters(now_seconds, AUTHORITY_LIFETIME_SECONDS, entropy)?;
     parameters.distinguished_name.push(DnType::CommonName, "kubernetes");
@@ -37,7 +37,7 @@ pub(super) fn authority(now_seconds: i64, entropy: &dyn Entropy) -> Result<Pair,
     Ok(Pair { certificate, key: key.serialize_pem() })
 }
 
-pub(super) fn leaf(
+pub fn leaf(
     issuer: &Issuer<'_, KeyPair>,
     key: &KeyPair,
     subject: Subject<'_>,

@@ -40,7 +40,7 @@ impl ServerNames {
         self.addresses.iter().copied()
     }
 
-    pub(super) fn add_dns(&mut self, name: &str) {
+    pub fn add_dns(&mut self, name: &str) {
         let name = name.to_ascii_lowercase();
         let is_label = |label: &str| {
             let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -52,7 +52,7 @@ impl ServerNames {
     }
 
     /// Leaves out what nobody can connect to: "any address", and addresses that mean nothing without an interface.
-    pub(super) fn add_address(&mut self, address: IpAddr) {
+    pub fn add_address(&mut self, address: IpAddr) {
         let link_local = matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
         if !address.is_unspecified() && !link_local {
             self.addresses.insert(address);

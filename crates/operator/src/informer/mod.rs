@@ -3,10 +3,16 @@
 //! A cache keeps whole typed objects, or a view: a small struct that a function makes of an object. Who asks for the same
 //! again gets the same; when the last one lets go of it, the watch ends.
 
+mod store;
+#[cfg(test)]
+mod tests;
+
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -14,12 +20,18 @@ use futures::{FutureExt as _, StreamExt as _};
 use kube::Resource;
 use kube::core::ApiResource;
 use parking_lot::{Mutex, RwLock};
+use rkube_machinery::selector::labels::Selector;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use crate::panic::panic_text;
 use crate::source::{Event, Item, Selection, Source};
+use crate::written::{Following, Note, Progress, ReadYourWrites, What};
+use store::{Entry, Store};
+
+pub(crate) use store::uid_hash;
+pub use store::{ByOwner, Index};
 
 /// How long until a watch is begun again that panicked, or whose resource was served no more.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -62,6 +74,7 @@ type Handler<V> = Box<dyn Fn(&Change<'_, V>) + Send + Sync>;
 pub struct Caches {
     source: Arc<dyn Source>,
     informers: Arc<Mutex<HashMap<CacheKey, Weak<dyn Any + Send + Sync>>>>,
+    progress: Arc<Progress>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -74,7 +87,13 @@ struct CacheKey {
 
 impl Caches {
     pub fn new(source: Arc<dyn Source>) -> Caches {
-        Caches { source, informers: Arc::default() }
+        Caches { source, informers: Arc::default(), progress: Arc::default() }
+    }
+
+    /// What a client needs to have below it, so that a reconcile that writes through it is not followed by one that
+    /// reads caches without that write. See [`crate::written`].
+    pub fn read_your_writes(&self) -> ReadYourWrites {
+        ReadYourWrites::new(self.progress.clone())
     }
 
     pub fn source(&self) -> &Arc<dyn Source> {
@@ -116,6 +135,7 @@ impl Caches {
         let shared = found.unwrap_or_else(|| {
             informers.retain(|_, informer| informer.strong_count() > 0);
             let shared = Shared::start(&self.source, resource, selection, make);
+            self.progress.add(resource, &shared);
             let any: Arc<dyn Any + Send + Sync> = shared.clone();
             informers.insert(key, Arc::downgrade(&any));
             shared
@@ -145,6 +165,17 @@ fn typed<K: Resource<DynamicType = ()> + DeserializeOwned>(item: &Item) -> Optio
     }
 }
 
+/// What has labels to select by.
+pub trait Labeled {
+    fn label(&self, key: &str) -> Option<&str>;
+}
+
+impl<K: Resource> Labeled for K {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.meta().labels.as_ref()?.get(key).map(String::as_str)
+    }
+}
+
 /// One user's hold on a shared cache. Its handlers go with it.
 pub struct Informer<V> {
     shared: Arc<Shared<V>>,
@@ -152,10 +183,15 @@ pub struct Informer<V> {
 }
 
 struct Shared<V> {
-    objects: RwLock<HashMap<Key, Arc<V>>>,
+    store: RwLock<Store<V>>,
     /// Held while a change is made and told of, so that a new handler misses none and hears of none twice.
     handlers: Mutex<Handlers<V>>,
     synced: watch::Sender<bool>,
+    /// All changes up to this revision are in the store, and handlers were told of them.
+    seen: AtomicU64,
+    /// Something was seen.
+    moved: Notify,
+    selection: Selection,
     task: Mutex<Option<AbortHandle>>,
 }
 
@@ -169,8 +205,8 @@ impl<V: Send + Sync + 'static> Informer<V> {
     /// are there as if they had come just now.
     pub fn on_change(mut self, handler: impl Fn(&Change<'_, V>) + Send + Sync + 'static) -> Self {
         let mut handlers = self.shared.handlers.lock();
-        for (key, object) in self.shared.objects.read().iter() {
-            handler(&Change { key, old: None, new: Some(object) });
+        for (key, entry) in &self.shared.store.read().objects {
+            handler(&Change { key, old: None, new: Some(&entry.object) });
         }
         let id = handlers.next;
         handlers.next += 1;
@@ -181,18 +217,79 @@ impl<V: Send + Sync + 'static> Informer<V> {
     }
 
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<V>> {
-        let key = Key { namespace: namespace.to_owned(), name: name.to_owned() };
-        self.shared.objects.read().get(&key).cloned()
+        self.shared.store.read().get(namespace, name).map(|entry| entry.object.clone())
     }
 
-    /// All objects, in no order.
+    pub fn len(&self) -> usize {
+        self.shared.store.read().objects.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All objects, by namespace and name.
     pub fn all(&self) -> Vec<Arc<V>> {
-        self.shared.objects.read().values().cloned().collect()
+        self.shared.store.read().objects.values().map(|entry| entry.object.clone()).collect()
+    }
+
+    /// The objects of a namespace, by name. Costs what it finds.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<V>> {
+        self.shared.store.read().in_namespace(namespace).map(|(_, object)| object.clone()).collect()
+    }
+
+    /// The objects of a namespace, or of all, that a selector selects. Looks at each object there: for what is asked
+    /// often, take an index.
+    pub fn select(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<V>>
+    where
+        V: Labeled,
+    {
+        let selects = |object: &&Arc<V>| selector.matches_pairs(|key| object.label(key));
+        let store = self.shared.store.read();
+        match namespace {
+            Some(namespace) => {
+                store.in_namespace(namespace).map(|(_, object)| object).filter(selects).cloned().collect()
+            }
+            None => store.objects.values().map(|entry| &entry.object).filter(selects).cloned().collect(),
+        }
     }
 
     /// Whether one of them is like this.
     pub fn any(&self, test: impl Fn(&Key, &V) -> bool) -> bool {
-        self.shared.objects.read().iter().any(|(key, object)| test(key, object))
+        self.shared.store.read().objects.iter().any(|(key, entry)| test(key, &entry.object))
+    }
+
+    /// Makes an index, if there is none of this type yet. What is asked of one that was not made is made then.
+    pub fn indexed<I: Index<V>>(self) -> Self {
+        self.shared.store.write().add_index::<I>();
+        self
+    }
+
+    /// What an index has under a key, by namespace and name.
+    pub fn by_index<I: Index<V>, Q>(&self, key: &Q) -> Vec<Arc<V>>
+    where
+        I::Key: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.with_index::<I, Q, _>(key, |found| found.values().cloned().collect())
+    }
+
+    /// Looks at what an index has under a key, without a copy. The cache stands still meanwhile.
+    pub fn with_index<I: Index<V>, Q, T>(&self, key: &Q, look: impl FnOnce(&BTreeMap<Arc<Key>, Arc<V>>) -> T) -> T
+    where
+        I::Key: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let mut store = self.shared.store.read();
+        if !store.has_index::<I>() {
+            drop(store);
+            self.shared.store.write().add_index::<I>();
+            store = self.shared.store.read();
+        }
+        match store.indexed::<I, Q>(key) {
+            Some(found) => look(found),
+            None => look(&BTreeMap::new()),
+        }
     }
 
     /// Waits until the first list is in the cache.
@@ -219,9 +316,12 @@ impl<V: Send + Sync + 'static> Shared<V> {
         make: MakeView<V>,
     ) -> Arc<Shared<V>> {
         let shared = Arc::new(Shared {
-            objects: RwLock::default(),
+            store: RwLock::new(Store::new()),
             handlers: Mutex::new(Handlers { next: 0, all: Vec::new() }),
             synced: watch::Sender::new(false),
+            seen: AtomicU64::new(0),
+            moved: Notify::new(),
+            selection: selection.clone(),
             task: Mutex::default(),
         });
         let following = follow(Arc::downgrade(&shared), source.clone(), resource.clone(), selection, make);
@@ -232,37 +332,73 @@ impl<V: Send + Sync + 'static> Shared<V> {
     fn take(&self, event: Event, make: MakeView<V>) {
         let handlers = self.handlers.lock();
         let tell = |change: &Change<'_, V>| handlers.all.iter().for_each(|(_, handler)| handler(change));
-        match event {
+        let seen = match event {
             Event::Listed(items) => {
-                let made = items.iter().filter_map(|item| Some((Key::of_item(item), Arc::new(make(item)?))));
-                let fresh: HashMap<Key, Arc<V>> = made.collect();
-                let before = std::mem::replace(&mut *self.objects.write(), fresh.clone());
-                self.synced.send_replace(true);
-                for (key, object) in before.iter().filter(|(key, _)| !fresh.contains_key(*key)) {
-                    tell(&Change { key, old: Some(object), new: None });
-                }
-                for (key, object) in &fresh {
-                    tell(&Change { key, old: before.get(key), new: Some(object) });
-                }
+                self.list(&items, make, tell);
+                items.iter().map(|item| item.revision).max().unwrap_or(0)
             }
             Event::Applied(item) => {
-                let (key, new) = (Key::of_item(&item), make(&item).map(Arc::new));
-                let old = match &new {
-                    Some(object) => self.objects.write().insert(key.clone(), object.clone()),
-                    None => self.objects.write().remove(&key),
+                let (key, new) = (Key::of_item(&item), make(&item).map(|object| Entry::new(&item, object)));
+                let object = new.as_ref().map(|entry| entry.object.clone());
+                let old = match new {
+                    Some(entry) => self.store.write().insert(key.clone(), entry),
+                    None => self.store.write().remove(&key),
                 };
-                if old.is_some() || new.is_some() {
-                    tell(&Change { key: &key, old: old.as_ref(), new: new.as_ref() });
+                if old.is_some() || object.is_some() {
+                    tell(&Change { key: &key, old: old.as_ref(), new: object.as_ref() });
                 }
+                item.revision
             }
             Event::Deleted(item) => {
                 let key = Key::of_item(&item);
-                let old = self.objects.write().remove(&key);
+                let old = self.store.write().remove(&key);
                 if old.is_some() {
                     tell(&Change { key: &key, old: old.as_ref(), new: None });
                 }
+                item.revision
             }
+            Event::Progress(revision) => revision,
+        };
+        self.seen.fetch_max(seen, Ordering::Release);
+        self.moved.notify_waiters();
+    }
+
+    fn list(&self, items: &[Item], make: MakeView<V>, tell: impl Fn(&Change<'_, V>)) {
+        let made = items.iter().filter_map(|item| Some((Arc::new(Key::of_item(item)), Entry::new(item, make(item)?))));
+        let fresh: BTreeMap<Arc<Key>, Entry<V>> = made.collect();
+        let before = self.store.write().replace(fresh.clone());
+        self.synced.send_replace(true);
+        for (key, entry) in before.iter().filter(|(key, _)| !fresh.contains_key(*key)) {
+            tell(&Change { key, old: Some(&entry.object), new: None });
         }
+        for (key, entry) in &fresh {
+            let old = before.get(key).map(|entry| &entry.object);
+            tell(&Change { key, old, new: Some(&entry.object) });
+        }
+    }
+}
+
+impl<V: Send + Sync + 'static> Following for Shared<V> {
+    fn has(&self, note: &Note) -> bool {
+        // What is listed first after a write has it.
+        if !*self.synced.borrow() {
+            return true;
+        }
+        let (namespace, name) = note.place();
+        if self.selection.name.is_some_and(|only| name != only) {
+            return true;
+        }
+        match note.what {
+            What::At(revision) => {
+                self.seen.load(Ordering::Acquire) >= revision
+                    || self.store.read().get(namespace, name).is_some_and(|entry| entry.revision >= revision)
+            }
+            What::Gone(uid) => self.store.read().get(namespace, name).is_none_or(|entry| entry.uid != uid),
+        }
+    }
+
+    fn moved(&self) -> &Notify {
+        &self.moved
     }
 }
 
@@ -307,90 +443,5 @@ async fn follow<V: Send + Sync + 'static>(
             return;
         }
         tokio::time::sleep(AGAIN).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::Ordering;
-
-    use k8s_openapi::api::core::v1::ConfigMap;
-
-    use super::*;
-    use crate::testing::Script;
-
-    fn map(name: &str, revision: u64) -> Item {
-        let json = format!(r#"{{"metadata":{{"namespace":"a","name":"{name}"}},"data":{{"at":"{revision}"}}}}"#);
-        Item { namespace: "a".into(), name: name.into(), uid: "".into(), revision, json: json.into() }
-    }
-
-    /// An informer that writes down what it hears.
-    fn heard(caches: &Caches) -> (Informer<ConfigMap>, Arc<Mutex<Vec<String>>>) {
-        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-        let said = heard.clone();
-        let at = |map: Option<&Arc<ConfigMap>>| map.and_then(|map| map.metadata.resource_version.clone());
-        let informer = caches.objects::<ConfigMap>().on_change(move |change| {
-            let (old, new) = (at(change.old).unwrap_or_default(), at(change.new).unwrap_or_default());
-            said.lock().push(format!("{} {old}>{new}", change.key.name));
-        });
-        (informer, heard)
-    }
-
-    async fn settle() {
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_watch_serves_all_who_ask_and_ends_with_the_last() {
-        let source = Arc::new(Script::default());
-        let caches = Caches::new(source.clone());
-        let (one, of_one) = heard(&caches);
-        settle().await;
-        source.tell("configmaps", Event::Listed(vec![map("x", 1)]));
-        one.synced().await;
-        let (other, of_other) = heard(&caches);
-        source.tell("configmaps", Event::Applied(map("x", 2)));
-        source.tell("configmaps", Event::Deleted(map("x", 3)));
-        settle().await;
-        assert_eq!(*of_one.lock(), ["x >1", "x 1>2", "x 2>"]);
-        assert_eq!(*of_other.lock(), ["x >1", "x 1>2", "x 2>"], "who comes later hears of what is there");
-        assert_eq!((source.followed.load(Ordering::Relaxed), caches.watches()), (1, 1));
-        drop(one);
-        source.tell("configmaps", Event::Applied(map("y", 4)));
-        settle().await;
-        assert_eq!((of_one.lock().len(), of_other.lock().len()), (3, 4), "handlers go with who added them");
-        drop(other);
-        settle().await;
-        assert!(!source.is_followed("configmaps"));
-        assert_eq!(caches.watches(), 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_not_listed_again_is_gone() {
-        let source = Arc::new(Script::default());
-        let (informer, heard) = heard(&Caches::new(source.clone()));
-        settle().await;
-        source.tell("configmaps", Event::Listed(vec![map("x", 1), map("y", 2)]));
-        settle().await;
-        heard.lock().clear();
-        source.tell("configmaps", Event::Listed(vec![map("y", 3)]));
-        settle().await;
-        assert_eq!(*heard.lock(), ["x 1>", "y 2>3"]);
-        assert!(informer.get("a", "x").is_none() && informer.get("a", "y").is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_handler_that_panics_ends_nothing() {
-        let source = Arc::new(Script::default());
-        let caches = Caches::new(source.clone());
-        let informer = caches.objects::<ConfigMap>().on_change(|change| assert_ne!(change.key.name, "bad"));
-        settle().await;
-        source.tell("configmaps", Event::Applied(map("bad", 1)));
-        tokio::time::sleep(AGAIN * 2).await;
-        source.tell("configmaps", Event::Listed(vec![map("good", 2)]));
-        informer.synced().await;
-        assert!(informer.get("a", "good").is_some());
     }
 }

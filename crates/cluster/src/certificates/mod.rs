@@ -1,0 +1,43 @@
+//! The certificates by which a control plane and its administrator know each other: how they look, and how the server
+//! speaks TLS with them. Where they are kept is not known here. All keys are ECDSA P-256, everything is PEM.
+
+pub mod issue;
+mod names;
+pub mod tls;
+
+use rcgen::{Issuer, KeyPair};
+use rkube_machinery::host::Entropy;
+
+use issue::Subject;
+pub use names::ServerNames;
+
+#[derive(Clone)]
+pub struct Pair {
+    pub certificate: String,
+    pub key: String,
+}
+
+/// All that a control plane has.
+pub struct Pki {
+    pub ca: Pair,
+    pub server: Pair,
+    /// Of a user in the group `system:masters`.
+    pub admin: Pair,
+    /// Signs service account tokens.
+    pub service_account_key: String,
+}
+
+impl Pki {
+    /// New ones, of an authority that nobody knows yet.
+    pub fn generate(names: &ServerNames, now_seconds: i64, entropy: &dyn Entropy) -> Result<Pki, rcgen::Error> {
+        let ca = issue::authority(now_seconds, entropy)?;
+        let issuer = Issuer::from_ca_cert_pem(&ca.certificate, KeyPair::from_pem(&ca.key)?)?;
+        let leaf = |subject| {
+            let key = issue::new_key()?;
+            let certificate = issue::leaf(&issuer, &key, subject, now_seconds, entropy)?;
+            Ok::<_, rcgen::Error>(Pair { certificate, key: key.serialize_pem() })
+        };
+        let (server, admin) = (leaf(Subject::Server(names))?, leaf(Subject::Admin)?);
+        Ok(Pki { ca, server, admin, service_account_key: issue::new_key()?.serialize_pem() })
+    }
+}

@@ -1,0 +1,139 @@
+//! The control plane: the API server, on a listener if there is one, and the parts beside it.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures::future::join_all;
+use rkube_apiserver::{ApiServer, Component, Config, serve};
+use rkube_operator::{Health, Manager};
+use rustls::ServerConfig;
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle};
+
+use crate::host::Host;
+use crate::parts::{CONTROLLER_MANAGER, Part, SCHEDULER};
+
+/// A cluster of which something cannot be made (webhooks refuse it, say) is ready without it after so long.
+const SETTLED_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot start the API server")]
+    Server(#[from] rkube_apiserver::Error),
+    #[error("cannot listen")]
+    Listen(#[from] std::io::Error),
+    #[error("the API server has stopped: see the log")]
+    Stopped,
+    #[error("the API server has failed")]
+    Failed(#[from] JoinError),
+}
+
+/// Where others reach the server.
+pub struct Listener {
+    /// Bound and non-blocking.
+    pub listener: TcpListener,
+    pub tls: ServerConfig,
+    pub connections_max: usize,
+}
+
+pub struct ControlPlane {
+    host: Host,
+    serving: Option<Serving>,
+    /// In the order of their start.
+    parts: Vec<Manager>,
+}
+
+struct Serving {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl ControlPlane {
+    /// Returns once everything answers. Without a listener only the process itself can ask.
+    pub async fn start(mut config: Config, listener: Option<Listener>, parts: Vec<Part>) -> Result<Self, Error> {
+        let (clock, entropy) = (config.clock.clone(), config.entropy.clone());
+        let probed: Vec<Arc<OnceLock<Health>>> = parts.iter().map(|_| Arc::default()).collect();
+        config.components.extend(components(&parts, &probed));
+        let host = Host::new(ApiServer::start(config).await?, clock, entropy);
+        let mut settling = Vec::new();
+        let started = parts.into_iter().zip(probed).map(|(part, health)| {
+            let manager = (part.start)(&host);
+            // Set once: nobody else does.
+            let _ = health.set(manager.health());
+            settling.extend(part.settled.map(|settled| settled(host.clone())));
+            manager
+        });
+        let parts = started.collect();
+        if tokio::time::timeout(SETTLED_TIMEOUT, join_all(settling)).await.is_err() {
+            tracing::warn!("what every cluster has is not all there yet; it follows");
+        }
+        let serving = listener.map(|listener| Serving::start(host.server(), listener)).transpose()?;
+        Ok(ControlPlane { host, serving, parts })
+    }
+
+    /// What parts get: clients without a socket, under any user.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Where it listens, if it does.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.serving.as_ref().map(|serving| serving.address)
+    }
+
+    /// Returns if the server ends without having been asked to.
+    pub async fn ended(&mut self) -> Error {
+        match &mut self.serving {
+            Some(serving) => match (&mut serving.task).await {
+                Ok(()) => Error::Stopped,
+                Err(error) => Error::Failed(error),
+            },
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes no new requests, completes those under way, ends watches. Nobody uses the store afterwards.
+    pub async fn shutdown(mut self) {
+        if let Some(serving) = self.serving {
+            serving.stop.send_replace(true);
+            // An error means that serving has ended already, by a panic that was logged.
+            let _ = serving.task.await;
+        }
+        for part in self.parts.iter_mut().rev() {
+            part.shutdown().await;
+        }
+        self.host.server().finish().await;
+    }
+}
+
+impl Serving {
+    fn start(server: &Arc<ApiServer>, listener: Listener) -> Result<Serving, Error> {
+        let Listener { listener, tls, connections_max } = listener;
+        let address = listener.local_addr()?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let (stop, stopped) = watch::channel(false);
+        let task = tokio::spawn(serve::run(server.clone(), listener, tls, connections_max, stopped));
+        Ok(Serving { address, stop, task })
+    }
+}
+
+/// The parts as those who ask the server for its components see them. Two are always among them, as upstream.
+fn components(parts: &[Part], probed: &[Arc<OnceLock<Health>>]) -> Vec<Component> {
+    let mut components = Vec::new();
+    for (name, absent) in
+        [(SCHEDULER, "this process runs no scheduler"), (CONTROLLER_MANAGER, "this process runs no controllers")]
+    {
+        if !parts.iter().any(|part| part.component == Some(name)) {
+            components.push(Component { name, probe: Arc::new(|| Err(absent.to_owned())) });
+        }
+    }
+    for (part, health) in parts.iter().zip(probed) {
+        let Some(name) = part.component else { continue };
+        let health = health.clone();
+        let probe = move || health.get().map_or_else(|| Err("not started yet".to_owned()), Health::check);
+        components.push(Component { name, probe: Arc::new(probe) });
+    }
+    components
+}

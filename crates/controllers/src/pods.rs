@@ -1,0 +1,298 @@
+//! The one view of pods that all controllers share: what they count, order, select and publish of a pod, in a few
+//! hundred bytes. A controller that needs more of pods adds it here, so that there stays one cache of them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1;
+use rkube_machinery::Text;
+use rkube_operator::kube::core::ApiResource;
+use rkube_operator::{Caches, Informer, Item, Selection};
+use serde::Deserialize;
+
+use crate::metadata::{Labels, Owner, RawMetadata, seconds};
+
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+#[derive(Clone, Debug, Default)]
+pub struct Pod {
+    pub namespace: Text,
+    pub name: Text,
+    pub uid: Text,
+    pub revision: u64,
+    pub generation: i64,
+    pub labels: Arc<Labels>,
+    /// Who controls the pod.
+    pub controller: Option<Arc<Owner>>,
+    /// Empty until it is scheduled.
+    pub node: Text,
+    pub phase: Phase,
+    /// Times are seconds since 1970.
+    pub created: Option<i64>,
+    pub deleted: Option<i64>,
+    pub started: Option<i64>,
+    /// Whether the condition `Ready` is true.
+    pub ready: bool,
+    /// When the condition `Ready` became what it is.
+    pub ready_changed: Option<i64>,
+    /// The most restarts of a container, and of a sidecar.
+    pub restarts: (i32, i32),
+    pub deletion_cost: i32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    #[default]
+    Pending,
+    Unknown,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+/// All pods.
+pub fn informer(caches: &Caches) -> Informer<Pod> {
+    caches.view(&ApiResource::erase::<v1::Pod>(&()), Selection::default(), Pod::read)
+}
+
+impl Pod {
+    pub fn read(item: &Item) -> Option<Pod> {
+        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+            Ok(raw) => raw,
+            Err(error) => {
+                tracing::error!(name = %item.name, %error, "a pod cannot be read and is left out");
+                return None;
+            }
+        };
+        let Raw { metadata, spec, status } = raw;
+        let ready = status.conditions.iter().flatten().find(|condition| condition.kind == "Ready");
+        Some(Pod {
+            namespace: item.namespace.clone(),
+            name: item.name.clone(),
+            uid: item.uid.clone(),
+            revision: item.revision,
+            generation: metadata.generation,
+            labels: metadata.labels.to_labels().shared(),
+            controller: metadata.controller(),
+            node: Text::new(spec.node_name.as_deref().unwrap_or_default()),
+            phase: Phase::read(status.phase.as_deref().unwrap_or_default()),
+            created: metadata.created(),
+            deleted: metadata.deleted(),
+            started: seconds(status.start_time.as_deref()),
+            ready: ready.is_some_and(|condition| condition.status == "True"),
+            ready_changed: seconds(ready.and_then(|condition| condition.last_transition_time.as_deref())),
+            restarts: (most_restarts(&status.container_statuses, |_| true), {
+                most_restarts(&status.init_container_statuses, |name| spec.is_sidecar(name))
+            }),
+            deletion_cost: metadata.annotations.get(DELETION_COST).and_then(deletion_cost).unwrap_or(0),
+        })
+    }
+
+    /// Whether the pod has come to its end by itself.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Whether the pod counts as a replica.
+    pub fn is_active(&self) -> bool {
+        !self.is_terminal() && self.deleted.is_none()
+    }
+
+    /// Whether the pod is on its way out, and its containers may still run.
+    pub fn is_terminating(&self) -> bool {
+        !self.is_terminal() && self.deleted.is_some()
+    }
+
+    /// Whether the pod has been ready for so long.
+    pub fn is_available(&self, min_ready_seconds: i64, now_micros: i64) -> bool {
+        self.ready && self.available_in(min_ready_seconds, now_micros) == Some(0)
+    }
+
+    /// In how many microseconds a pod that stays ready will be available; 0 if it is. None: nobody knows.
+    pub fn available_in(&self, min_ready_seconds: i64, now_micros: i64) -> Option<i64> {
+        if !self.ready {
+            return None;
+        }
+        if min_ready_seconds == 0 {
+            return Some(0);
+        }
+        let available = self.ready_changed?.saturating_add(min_ready_seconds).saturating_mul(1_000_000);
+        Some(available.saturating_sub(now_micros).max(0))
+    }
+
+    /// Whether this is the uid of the pod's controller.
+    pub fn is_controlled_by(&self, uid: &str) -> bool {
+        self.controller.as_ref().is_some_and(|owner| owner.uid == uid)
+    }
+}
+
+impl Phase {
+    fn read(text: &str) -> Phase {
+        match text {
+            "Running" => Phase::Running,
+            "Succeeded" => Phase::Succeeded,
+            "Failed" => Phase::Failed,
+            "Unknown" => Phase::Unknown,
+            _ => Phase::Pending,
+        }
+    }
+}
+
+/// As upstream reads it: without a plus, and without zeros before it unless there is a minus.
+fn deletion_cost(text: &str) -> Option<i32> {
+    let plain = text == "0" || text.starts_with(|first: char| first == '-' || ('1'..='9').contains(&first));
+    plain.then(|| text.parse().ok()).flatten()
+}
+
+fn most_restarts(statuses: &Option<Vec<RawContainerStatus<'_>>>, counts: impl Fn(&str) -> bool) -> i32 {
+    let counted = statuses.iter().flatten().filter(|status| counts(&status.name));
+    counted.map(|status| status.restart_count).max().unwrap_or(0)
+}
+
+#[derive(Deserialize)]
+struct Raw<'a> {
+    #[serde(borrow)]
+    metadata: RawMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: RawSpec<'a>,
+    #[serde(borrow, default)]
+    status: RawStatus<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawSpec<'a> {
+    #[serde(borrow)]
+    node_name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    init_containers: Option<Vec<RawContainer<'a>>>,
+}
+
+impl RawSpec<'_> {
+    fn is_sidecar(&self, name: &str) -> bool {
+        let mut containers = self.init_containers.iter().flatten();
+        containers.any(|container| container.name == name && container.restart_policy.as_deref() == Some("Always"))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawContainer<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    restart_policy: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawStatus<'a> {
+    #[serde(borrow)]
+    phase: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    start_time: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    conditions: Option<Vec<RawCondition<'a>>>,
+    #[serde(borrow)]
+    container_statuses: Option<Vec<RawContainerStatus<'a>>>,
+    #[serde(borrow)]
+    init_container_statuses: Option<Vec<RawContainerStatus<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawCondition<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    status: Cow<'a, str>,
+    #[serde(borrow, default)]
+    last_transition_time: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawContainerStatus<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(default)]
+    restart_count: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(pod: &serde_json::Value) -> Pod {
+        let json = pod.to_string().into();
+        let item = Item { namespace: "n".into(), name: "p".into(), uid: "u".into(), revision: 7, json };
+        Pod::read(&item).unwrap()
+    }
+
+    #[test]
+    fn a_pod_is_read() {
+        let owner = |name: &str, controller: bool| json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": "1", "controller": controller });
+        let pod = read(&json!({
+            "metadata": {
+                "labels": { "b": "2", "a": "\"" }, "annotations": { DELETION_COST: "-5" }, "generation": 3,
+                "creationTimestamp": "1970-01-01T00:00:05Z", "deletionTimestamp": null,
+                "ownerReferences": [owner("x", false), owner("y", true)],
+            },
+            "spec": { "nodeName": "node", "initContainers": [{ "name": "i" }, { "name": "s", "restartPolicy": "Always" }] },
+            "status": {
+                "phase": "Running", "startTime": "1970-01-01T00:00:06Z",
+                "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:00:10Z" }],
+                "containerStatuses": [{ "name": "c", "restartCount": 1 }, { "name": "d", "restartCount": 4 }],
+                "initContainerStatuses": [{ "name": "i", "restartCount": 9 }, { "name": "s", "restartCount": 2 }],
+            },
+        }));
+        assert_eq!((pod.labels.get("a"), pod.labels.get("b")), (Some("\""), Some("2")));
+        assert_eq!(pod.controller.as_ref().map(|owner| owner.name.as_str()), Some("y"));
+        assert_eq!((pod.revision, pod.generation, pod.node.as_str()), (7, 3, "node"));
+        assert_eq!((pod.created, pod.deleted, pod.started), (Some(5), None, Some(6)));
+        assert_eq!((pod.phase, pod.ready, pod.ready_changed), (Phase::Running, true, Some(10)));
+        assert_eq!((pod.restarts, pod.deletion_cost), ((4, 2), -5));
+        let bare = read(&json!({ "metadata": {} }));
+        assert_eq!((bare.phase, bare.ready, bare.controller), (Phase::Pending, false, None));
+    }
+
+    #[test]
+    fn pods_are_available_after_they_were_ready_for_long_enough() {
+        let ready = Pod { ready: true, ready_changed: Some(10), ..Pod::default() };
+        let unknown = Pod { ready: true, ..Pod::default() };
+        let unready = Pod { ready_changed: Some(10), ..Pod::default() };
+        // The pod, how long it must be ready, the time, and in which time it is available.
+        let table = [
+            (&ready, 0, 0, Some(0)),
+            (&ready, 5, 11_500_000, Some(3_500_000)),
+            (&ready, 5, 15_000_000, Some(0)),
+            (&ready, 5, 20_000_000, Some(0)),
+            (&unknown, 0, 20_000_000, Some(0)),
+            (&unknown, 5, 20_000_000, None),
+            (&unready, 0, 20_000_000, None),
+        ];
+        for (pod, min_ready_seconds, now, expected) in table {
+            assert_eq!(pod.available_in(min_ready_seconds, now), expected, "{pod:?} {min_ready_seconds} {now}");
+            assert_eq!(pod.is_available(min_ready_seconds, now), expected == Some(0));
+        }
+    }
+
+    #[test]
+    fn deletion_costs_are_read_as_upstream_reads_them() {
+        let table = [
+            ("5", Some(5)),
+            ("-5", Some(-5)),
+            ("0", Some(0)),
+            ("+5", None),
+            ("05", None),
+            ("-05", Some(-5)),
+            ("x", None),
+            ("3000000000", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(deletion_cost(text), expected, "{text}");
+        }
+    }
+}
