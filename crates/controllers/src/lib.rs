@@ -3,7 +3,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod clusterrole_aggregation;
-mod events;
 mod garbage_collector;
 #[allow(dead_code, reason = "the controllers that use it follow")]
 mod metadata;
@@ -24,7 +23,7 @@ use std::time::Duration;
 
 use rkube_machinery::host::Clock;
 use rkube_operator::kube::Client;
-use rkube_operator::{Caches, Manager, Source};
+use rkube_operator::{Caches, Manager};
 
 pub use rkube_operator::Health;
 pub use selection::Selection;
@@ -34,8 +33,8 @@ pub use service_account_tokens::{SignToken, TokenClaims};
 pub struct Config {
     /// A client that acts as this service account of `kube-system`, or as the [`MANAGER`].
     pub client: Box<dyn Fn(&'static str) -> Client + Send + Sync>,
-    /// Where the shared caches get objects from.
-    pub source: Arc<dyn Source>,
+    /// The shared caches. The client's writes are noted by them ([`Caches::client`]).
+    pub caches: Caches,
     /// The cluster's certificate authority, in PEM.
     pub root_ca: String,
     /// Makes the tokens that Secrets hold; None where no key signs them.
@@ -59,7 +58,7 @@ pub(crate) struct Context {
 
 /// Starts the controllers that are selected.
 pub fn start(config: &Config) -> Manager {
-    let mut starter = Starter { manager: Manager::new(config.source.clone()), config, there: Vec::new() };
+    let mut starter = Starter { manager: Manager::with_caches(config.caches.clone()), config, there: Vec::new() };
     let (root_ca, grace): (Arc<str>, _) = (config.root_ca.as_str().into(), config.namespace_grace);
     // The controller, and the service account that it acts as; both have upstream's names.
     starter.add("garbage-collector-controller", "generic-garbage-collector", garbage_collector::run);

@@ -1,5 +1,5 @@
 //! The toolkit for controllers: a [`manager`] that supervises them, [`source`]s of objects, shared [`informer`]s, a work
-//! [`queue`], and the [`reconcile`] loop.
+//! [`queue`], the [`reconcile`] loop, and [`events`] about objects.
 //!
 //! A controller watches through informers, puts keys into its queue, and reconciles one key at a time: it reads its
 //! caches, plans with a pure function, and acts through the API. It works the same in the server's process and in one of
@@ -7,6 +7,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod events;
 pub mod informer;
 pub mod manager;
 pub mod network;

@@ -29,7 +29,12 @@ pub struct Manager {
 
 impl Manager {
     pub fn new(source: Arc<dyn Source>) -> Manager {
-        Manager { caches: Caches::new(source), tasks: JoinSet::new(), health: Health::default() }
+        Manager::with_caches(Caches::new(source))
+    }
+
+    /// With caches that others have, too.
+    pub fn with_caches(caches: Caches) -> Manager {
+        Manager { caches, tasks: JoinSet::new(), health: Health::default() }
     }
 
     pub fn caches(&self) -> &Caches {
