@@ -4,8 +4,10 @@
 //! the opposite one, before the server does.
 
 mod controllers;
+mod simulated_nodes;
 
 pub use controllers::{Controllers, Selection};
+pub use simulated_nodes::{NODES_MAX, NodeTemplate, SimulatedNodes};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;

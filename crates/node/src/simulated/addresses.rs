@@ -129,6 +129,10 @@ mod tests {
         assert_eq!(second[1].to_string(), "fd00:10::3");
         let small = [subnet("10.1.0.0/24"), subnet("fd00:11::/127")];
         assert_eq!(addresses.take("b", &small), None);
-        assert_eq!(addresses.take("b", &small[..1]).unwrap()[0].to_string(), "10.1.0.2", "what was taken is free again");
+        assert_eq!(
+            addresses.take("b", &small[..1]).unwrap()[0].to_string(),
+            "10.1.0.2",
+            "what was taken is free again"
+        );
     }
 }

@@ -25,7 +25,7 @@ const PULL_ERROR_SHOWN: Duration = Duration::from_secs(2);
 pub struct PodEvent {
     pub field_path: String,
     pub warning: bool,
-    pub reason: &'static str,
+    pub reason: String,
     pub message: String,
 }
 
@@ -253,7 +253,12 @@ impl Machine<'_> {
         true
     }
 
-    fn tell(&mut self, container: Container<'_>, warning: bool, reason: &'static str, message: String) {
-        self.told.events.push(PodEvent { field_path: container.field_path(), warning, reason, message });
+    fn tell(&mut self, container: Container<'_>, warning: bool, reason: &str, message: String) {
+        self.told.events.push(PodEvent {
+            field_path: container.field_path(),
+            warning,
+            reason: reason.to_owned(),
+            message,
+        });
     }
 }

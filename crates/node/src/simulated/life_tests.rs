@@ -38,7 +38,7 @@ impl Life {
     fn sync(&mut self) -> &mut Life {
         let place = Place { node: "sim-0", images: &self.images, stop_delay: Duration::from_millis(500) };
         let told = advance(&self.pod, &mut self.state, place, self.now);
-        self.events.extend(told.events.iter().map(|event| event.reason.to_owned()));
+        self.events.extend(told.events.iter().map(|event| event.reason.clone()));
         self.wake = told.wake_micros;
         let containers = spec::containers(&self.pod);
         let new = status(&self.pod, &containers, &self.state, &["192.0.2.1".parse().unwrap()], self.now);

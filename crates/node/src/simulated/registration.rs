@@ -67,7 +67,8 @@ impl Identity<'_> {
         let name = self.template.name(self.index);
         let id = |what: &str| -> Value {
             let digest = ids::digest(&[what, &name]);
-            format!("{}-{}-4{}-a{}-{}", &digest[..8], &digest[8..12], &digest[13..16], &digest[17..20], &digest[20..32]).into()
+            format!("{}-{}-4{}-a{}-{}", &digest[..8], &digest[8..12], &digest[13..16], &digest[17..20], &digest[20..32])
+                .into()
         };
         object! {
             "addresses": vec![

@@ -63,9 +63,13 @@ impl Template {
         }
         for list in ["capacity", "allocatable"] {
             for (name, amount) in node.get("status").map(list).iter() {
-                Quantity::parse(amount.as_str()).map_err(|error| {
-                    Error::Value(format!("status.{list}.{name}: \"{}\": {error}", amount.as_str()))
-                })?;
+                Quantity::parse(amount.as_str())
+                    .map_err(|error| Error::Value(format!("status.{list}.{name}: \"{}\": {error}", amount.as_str())))?;
+            }
+        }
+        for list in ["labels", "annotations"] {
+            if let Some((name, _)) = node.get("metadata").map(list).iter().find(|(_, value)| !is_text(value)) {
+                return Err(Error::Value(format!("metadata.{list}.{name} is no text: put it in quotes")));
             }
         }
         for name in node.get("metadata").map("annotations").keys() {
@@ -92,7 +96,8 @@ impl Template {
     /// The name of the node of this number.
     pub fn name(&self, index: usize) -> Text {
         let metadata = self.node.get("metadata");
-        let given = [metadata.str("name"), metadata.str("generateName"), NAME].into_iter().find(|name| !name.is_empty());
+        let given =
+            [metadata.str("name"), metadata.str("generateName"), NAME].into_iter().find(|name| !name.is_empty());
         format!("{}-{index}", given.unwrap_or(NAME).trim_end_matches('-')).into()
     }
 
@@ -121,6 +126,10 @@ impl Template {
         overlay(&mut allocatable, self.node.get("status").map("allocatable"));
         allocatable
     }
+}
+
+fn is_text(value: &Value) -> bool {
+    matches!(value, Value::String(_))
 }
 
 fn patterns(text: &str) -> Vec<String> {
@@ -185,16 +194,18 @@ status: {capacity: {cpu: '2', example.com/gpu: '4'}, allocatable: {memory: 1Gi}}
                 "{kind: Node, status: {capacity: {cpu: many}}}",
                 "status.capacity.cpu: \"many\": quantities must match the regular expression",
             ),
-            ("{kind: Node, metadata: {annotations: {sim.rkube.io/x: y}}}", "there is no annotation x: there are fault"),
+            ("{kind: Node, metadata: {annotations: {sim.rkube.io/x: z}}}", "there is no annotation x: there are fault"),
             (
-                "{kind: Node, metadata: {annotations: {sim.rkube.io/stop-delay: y}}}",
-                "annotation stop-delay: \"y\" is no duration such as 500ms",
+                "{kind: Node, metadata: {annotations: {sim.rkube.io/stop-delay: soon}}}",
+                "annotation stop-delay: \"soon\" is no duration such as 500ms",
             ),
         ];
         for (text, expected) in table {
             let error = Template::parse(text.as_bytes()).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text}: {error}");
         }
+        let unquoted = Template::parse(b"{kind: Node, metadata: {labels: {x: yes}}}").unwrap_err();
+        assert_eq!(unquoted.to_string(), "metadata.labels.x is no text: put it in quotes");
         assert!(Template::parse(b"a: [").is_err());
     }
 }
