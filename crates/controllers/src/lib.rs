@@ -3,19 +3,22 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod clusterrole_aggregation;
+mod conditions;
+mod deployments;
 mod garbage_collector;
-#[allow(dead_code, reason = "the controllers that use it follow")]
 mod metadata;
 mod namespaced;
 mod namespaces;
 mod node_lifecycle;
-#[allow(dead_code, reason = "the controllers that use it follow")]
 mod pods;
+mod replica_sets;
+mod requests;
 mod root_ca;
 mod selection;
 mod service_account_tokens;
 mod service_accounts;
 mod service_cidrs;
+mod template;
 mod volume_protection;
 
 use std::sync::Arc;
@@ -87,6 +90,13 @@ pub fn start(config: &Config) -> Manager {
         volume_protection::classes,
     );
     starter.add("node-lifecycle-controller", "node-controller", node_lifecycle::run);
+    starter.add("deployment-controller", "deployment-controller", deployments::run);
+    starter.add("replicaset-controller", "replicaset-controller", replica_sets::run_replica_sets);
+    starter.add(
+        "replicationcontroller-controller",
+        "replication-controller",
+        replica_sets::run_replication_controllers,
+    );
     let missing = config.selection.missing(&starter.there);
     if !missing.is_empty() {
         tracing::warn!(controllers = missing.join(","), "these controllers do not exist yet");
