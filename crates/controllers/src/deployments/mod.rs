@@ -3,6 +3,7 @@
 //! of Deployments.
 
 mod act;
+mod hash;
 mod plan;
 #[cfg(test)]
 mod plan_tests;
