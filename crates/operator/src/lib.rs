@@ -7,9 +7,11 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod error;
 pub mod events;
 pub mod informer;
 pub mod manager;
+pub mod metrics;
 pub mod network;
 mod panic;
 pub mod queue;
@@ -19,12 +21,14 @@ pub mod source;
 mod testing;
 pub mod written;
 
+pub use error::Error;
 pub use informer::{ByOwner, Caches, Change, Index, Informer, Key, Labeled};
 pub use k8s_openapi;
 pub use kube;
 pub use manager::{Health, Manager};
+pub use metrics::Metrics;
 pub use network::NetworkSource;
-pub use queue::Queue;
-pub use reconcile::{Outcome, run};
+pub use queue::{Priority, Queue};
+pub use reconcile::{Action, Outcome, run};
 pub use source::{Discovered, Event, Item, Selection, Source};
 pub use written::ReadYourWrites;

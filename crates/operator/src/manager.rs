@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::informer::Caches;
+use crate::metrics::Metrics;
 use crate::panic::panic_text;
 use crate::source::Source;
 
@@ -25,6 +26,7 @@ pub struct Manager {
     caches: Caches,
     tasks: JoinSet<()>,
     health: Health,
+    metrics: Metrics,
 }
 
 impl Manager {
@@ -34,7 +36,7 @@ impl Manager {
 
     /// With caches that others have, too.
     pub fn with_caches(caches: Caches) -> Manager {
-        Manager { caches, tasks: JoinSet::new(), health: Health::default() }
+        Manager { caches, tasks: JoinSet::new(), health: Health::default(), metrics: Metrics::default() }
     }
 
     pub fn caches(&self) -> &Caches {
@@ -48,7 +50,14 @@ impl Manager {
         F: Future<Output = ()> + Send + 'static,
     {
         let place = self.health.add(name);
+        let metrics = self.metrics.clone();
+        let start = move || metrics.clone().scope(start());
         self.tasks.spawn(supervise(name, self.health.clone(), place, start));
+    }
+
+    /// What the controllers do, in numbers.
+    pub fn metrics(&self) -> Metrics {
+        self.metrics.clone()
     }
 
     /// How the controllers are, for as long as they run and after.
