@@ -150,6 +150,10 @@ pub struct Up {
     /// those of kube-controller-manager
     #[arg(long, value_name = "NAME,...", default_value = "*", allow_hyphen_values = true)]
     pub controllers: Selection,
+
+    /// Run no scheduler: pods stay without a node until somebody else binds them
+    #[arg(long)]
+    pub no_scheduler: bool,
 }
 
 const UP_EXAMPLES: &str = "\

@@ -14,7 +14,7 @@ use anyhow::Context;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, InFlightMax};
 use rkube_cluster::certificates::tls;
-use rkube_cluster::{ControlPlane, Controllers, Listener};
+use rkube_cluster::{ControlPlane, Controllers, Listener, Scheduler};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
@@ -103,8 +103,10 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         selection: options.controllers.clone(),
         namespace_grace: Duration::ZERO,
     };
+    let scheduler = (!options.no_scheduler).then(|| Scheduler { host_name: config.host_name.clone() }.into());
+    let parts = [controllers.into()].into_iter().chain(scheduler).collect();
     let listener = Listener { listener, tls, connections_max: limits::connections() };
-    let control_plane = ControlPlane::start(config, Some(listener), vec![controllers.into()]).await?;
+    let control_plane = ControlPlane::start(config, Some(listener), parts).await?;
 
     let kubeconfig = directory.join("kubeconfig");
     kubeconfig::write(&kubeconfig, &url, &root_ca, &pki.admin);

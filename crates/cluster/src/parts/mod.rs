@@ -4,8 +4,10 @@
 //! the opposite one, before the server does.
 
 mod controllers;
+mod scheduler;
 
 pub use controllers::{Controllers, Selection};
+pub use scheduler::Scheduler;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
