@@ -3,13 +3,19 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod clusterrole_aggregation;
+mod endpoints;
+mod endpointslice;
+mod endpointslice_mirroring;
 mod events;
 mod garbage_collector;
 #[allow(dead_code, reason = "the controllers that use it follow")]
 mod metadata;
 mod namespaced;
 mod namespaces;
+mod node_ipam;
 mod node_lifecycle;
+mod nodes;
+mod pod_gc;
 #[allow(dead_code, reason = "the controllers that use it follow")]
 mod pods;
 mod root_ca;
@@ -17,6 +23,7 @@ mod selection;
 mod service_account_tokens;
 mod service_accounts;
 mod service_cidrs;
+mod services;
 mod volume_protection;
 
 use std::sync::Arc;
@@ -26,6 +33,7 @@ use rkube_machinery::host::Clock;
 use rkube_operator::kube::Client;
 use rkube_operator::{Caches, Manager, Source};
 
+pub use node_ipam::NodeRanges;
 pub use rkube_operator::Health;
 pub use selection::Selection;
 pub use service_account_tokens::{SignToken, TokenClaims};
@@ -44,6 +52,8 @@ pub struct Config {
     pub selection: Selection,
     /// How long a namespace that is to go is left alone.
     pub namespace_grace: Duration,
+    /// What nodes get the addresses of their pods from; None: they get none.
+    pub node_ranges: Option<NodeRanges>,
 }
 
 /// Who controllers are that are no service account but the controller manager itself.
@@ -88,6 +98,19 @@ pub fn start(config: &Config) -> Manager {
         volume_protection::classes,
     );
     starter.add("node-lifecycle-controller", "node-controller", node_lifecycle::run);
+    if let Some(ranges) = config.node_ranges.clone().map(Arc::new) {
+        starter.add("node-ipam-controller", "node-controller", move |context| node_ipam::run(context, ranges.clone()));
+    } else {
+        starter.there.push("node-ipam-controller");
+    }
+    starter.add("endpoints-controller", "endpoint-controller", endpoints::run);
+    starter.add("endpointslice-controller", "endpointslice-controller", endpointslice::run);
+    starter.add(
+        "endpointslice-mirroring-controller",
+        "endpointslicemirroring-controller",
+        endpointslice_mirroring::run,
+    );
+    starter.add("pod-garbage-collector-controller", "pod-garbage-collector", pod_gc::run);
     let missing = config.selection.missing(&starter.there);
     if !missing.is_empty() {
         tracing::warn!(controllers = missing.join(","), "these controllers do not exist yet");

@@ -102,6 +102,7 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         root_ca: root_ca.clone(),
         selection: options.controllers.clone(),
         namespace_grace: Duration::ZERO,
+        node_ranges: options.node_addresses.ranges(options.service_cluster_ip_range.ranges())?,
     };
     let listener = Listener { listener, tls, connections_max: limits::connections() };
     let control_plane = ControlPlane::start(config, Some(listener), vec![controllers.into()]).await?;
