@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the clients, then the tests, then a summary.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
@@ -27,8 +27,19 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<()> {
     let result = command::run(&mut command);
     summarise(&clients);
     result?;
+    if arguments.is_empty() {
+        outside(root)?;
+    }
     say("all tests passed");
     Ok(())
+}
+
+/// The operator of somebody else, who has the test cluster as a dependency.
+fn outside(root: &Path) -> Result<()> {
+    say("cargo test in examples/outside");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let mut command = cargo(&root.join("examples/outside"));
+    command::run(command.env("CARGO_TARGET_DIR", root.join(target)).args(["test", "--quiet"]))
 }
 
 fn summarise(clients: &[clients::Client]) {

@@ -96,10 +96,10 @@ impl ControlPlane {
 
     /// Takes no new requests, completes those under way, ends watches. Nobody uses the store afterwards.
     pub async fn shutdown(mut self) {
-        if let Some(serving) = self.serving {
+        if let Some(mut serving) = self.serving.take() {
             serving.stop.send_replace(true);
             // An error means that serving has ended already, by a panic that was logged.
-            let _ = serving.task.await;
+            let _ = (&mut serving.task).await;
         }
         for part in self.parts.iter_mut().rev() {
             part.shutdown().await;
@@ -116,6 +116,13 @@ impl Serving {
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(serve::run(server.clone(), listener, tls, connections_max, stopped));
         Ok(Serving { address, stop, task })
+    }
+}
+
+/// What was not ended in good order ends at once: nobody can be reached by an address that nobody answers at.
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 

@@ -4,12 +4,17 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use http::{HeaderValue, Request, Response};
 use rkube_access::{AUTHENTICATED, User, UserRef};
 use rkube_apiserver::{ApiServer, Body};
 use rkube_machinery::host::{Clock, Entropy};
-use rkube_operator::{Source, kube};
+use rkube_operator::{Caches, Source, kube};
+use tower::Service;
 
 use crate::in_process::InProcess;
+
+/// Where clients are that name no namespace.
+const NAMESPACE: &str = "default";
 
 #[derive(Clone)]
 pub struct Host {
@@ -23,16 +28,30 @@ impl Host {
         Host { server, clock, entropy }
     }
 
-    /// A client whose transport is the server itself. `agent` is the program that it is: the manager of what it writes.
+    /// A client whose transport is the server itself. `agent` is the program that it is, unless a
+    /// request says otherwise: the manager of what it writes.
     pub fn client(&self, user: UserRef, agent: &'static str) -> kube::Client {
+        kube::Client::new(self.transport(user, agent), NAMESPACE)
+    }
+
+    /// A client for reconcilers: what one of them writes is in these caches before it works on the same key again.
+    pub fn client_for(&self, caches: &Caches, user: UserRef, agent: &'static str) -> kube::Client {
+        caches.client(self.transport(user, agent), NAMESPACE)
+    }
+
+    fn transport(
+        &self,
+        user: UserRef,
+        agent: &'static str,
+    ) -> impl Service<Request<kube::client::Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Send + use<>
+    {
         let server = self.server.clone();
-        let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
+        tower::service_fn(move |mut request: Request<kube::client::Body>| {
             let (server, user) = (server.clone(), user.clone());
-            let agent = http::HeaderValue::from_static(agent);
-            request.headers_mut().insert(http::header::USER_AGENT, agent);
-            async move { Ok::<http::Response<Body>, Infallible>(server.handle(request, Some(&user)).await) }
-        });
-        kube::Client::new(service, "default")
+            let agent = HeaderValue::from_static(agent);
+            request.headers_mut().entry(http::header::USER_AGENT).or_insert(agent);
+            async move { Ok::<Response<Body>, Infallible>(server.handle(request, Some(&user)).await) }
+        })
     }
 
     /// The server's own objects as this user may see them.

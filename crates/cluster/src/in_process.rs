@@ -102,6 +102,10 @@ impl Follower {
                     Ok(Some(taken)) => {
                         let wanted = taken.events.iter().filter(|event| is_wanted(&self.selection, &event.object.name));
                         self.pending.extend(wanted.map(|event| told(served, &self.selection, event)));
+                        if self.selection.name.is_some() {
+                            // What was left out was seen, too.
+                            self.pending.push_back(Event::Progress(changes.revision()));
+                        }
                     }
                     // It ended, or this fell behind: what is there now is told as a whole.
                     Ok(None) | Err(_) => self.state = State::Start,
@@ -124,6 +128,7 @@ impl Follower {
             };
         let wanted = items.values().filter(|entry| is_wanted(&self.selection, &entry.object.name));
         let listed = wanted.map(|entry| item(&served, &self.selection, entry)).collect();
+        self.pending.push_back(Event::Progress(changes.revision()));
         self.state = State::Following { served, changes };
         Some(Some(Event::Listed(listed)))
     }

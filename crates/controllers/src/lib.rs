@@ -3,12 +3,12 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod clusterrole_aggregation;
+mod conditions;
+mod deployments;
 mod endpoints;
 mod endpointslice;
 mod endpointslice_mirroring;
-mod events;
 mod garbage_collector;
-#[allow(dead_code, reason = "the controllers that use it follow")]
 mod metadata;
 mod namespaced;
 mod namespaces;
@@ -16,14 +16,16 @@ mod node_ipam;
 mod node_lifecycle;
 mod nodes;
 mod pod_gc;
-#[allow(dead_code, reason = "the controllers that use it follow")]
 mod pods;
+mod replica_sets;
+mod requests;
 mod root_ca;
 mod selection;
 mod service_account_tokens;
 mod service_accounts;
 mod service_cidrs;
 mod services;
+mod template;
 mod volume_protection;
 
 use std::sync::Arc;
@@ -31,7 +33,7 @@ use std::time::Duration;
 
 use rkube_machinery::host::Clock;
 use rkube_operator::kube::Client;
-use rkube_operator::{Caches, Manager, Source};
+use rkube_operator::{Caches, Manager};
 
 pub use node_ipam::NodeRanges;
 pub use rkube_operator::Health;
@@ -42,8 +44,8 @@ pub use service_account_tokens::{SignToken, TokenClaims};
 pub struct Config {
     /// A client that acts as this service account of `kube-system`, or as the [`MANAGER`].
     pub client: Box<dyn Fn(&'static str) -> Client + Send + Sync>,
-    /// Where the shared caches get objects from.
-    pub source: Arc<dyn Source>,
+    /// The shared caches. The client's writes are noted by them ([`Caches::client`]).
+    pub caches: Caches,
     /// The cluster's certificate authority, in PEM.
     pub root_ca: String,
     /// Makes the tokens that Secrets hold; None where no key signs them.
@@ -69,7 +71,7 @@ pub(crate) struct Context {
 
 /// Starts the controllers that are selected.
 pub fn start(config: &Config) -> Manager {
-    let mut starter = Starter { manager: Manager::new(config.source.clone()), config, there: Vec::new() };
+    let mut starter = Starter { manager: Manager::with_caches(config.caches.clone()), config, there: Vec::new() };
     let (root_ca, grace): (Arc<str>, _) = (config.root_ca.as_str().into(), config.namespace_grace);
     // The controller, and the service account that it acts as; both have upstream's names.
     starter.add("garbage-collector-controller", "generic-garbage-collector", garbage_collector::run);
@@ -111,6 +113,13 @@ pub fn start(config: &Config) -> Manager {
         endpointslice_mirroring::run,
     );
     starter.add("pod-garbage-collector-controller", "pod-garbage-collector", pod_gc::run);
+    starter.add("deployment-controller", "deployment-controller", deployments::run);
+    starter.add("replicaset-controller", "replicaset-controller", replica_sets::run_replica_sets);
+    starter.add(
+        "replicationcontroller-controller",
+        "replication-controller",
+        replica_sets::run_replication_controllers,
+    );
     let missing = config.selection.missing(&starter.there);
     if !missing.is_empty() {
         tracing::warn!(controllers = missing.join(","), "these controllers do not exist yet");

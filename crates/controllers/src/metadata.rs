@@ -7,6 +7,7 @@ use std::hash::Hash;
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
+use rkube_machinery::selector::labels::{Operator, Requirement, Selector};
 use rkube_machinery::{Text, time};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -33,12 +34,19 @@ impl Labels {
         Some(self.0[place].1.as_str())
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&Text, &Text)> {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub fn without(mut self, key: &str) -> Labels {
+        if self.get(key).is_some() {
+            self.0 = self.0.into_iter().filter(|(own, _)| own != key).collect();
+        }
+        self
     }
 
     /// Whether all of these are among the others.
@@ -154,6 +162,50 @@ impl RawOwner<'_> {
     }
 }
 
+/// A `LabelSelector` as it stands in JSON.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RawSelector<'a> {
+    #[serde(borrow)]
+    match_labels: Pairs<'a>,
+    #[serde(borrow)]
+    match_expressions: Option<Vec<RawExpression<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct RawExpression<'a> {
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    #[serde(borrow)]
+    operator: Cow<'a, str>,
+    #[serde(borrow, default)]
+    values: Option<Vec<Borrowed<'a>>>,
+}
+
+/// No selector selects nothing, an empty one everything. One that cannot be read selects nothing: what is stored was
+/// read before.
+pub fn read_selector(selector: Option<&RawSelector<'_>>) -> Selector {
+    let read = |selector: &RawSelector<'_>| -> Option<Selector> {
+        let mut requirements = Vec::new();
+        for (key, value) in selector.match_labels.iter() {
+            requirements.push(Requirement::new(key, Operator::Equals, vec![Text::new(value)]).ok()?);
+        }
+        for RawExpression { key, operator, values } in selector.match_expressions.iter().flatten() {
+            let operator = match &**operator {
+                "In" => Operator::In,
+                "NotIn" => Operator::NotIn,
+                "Exists" => Operator::Exists,
+                "DoesNotExist" => Operator::DoesNotExist,
+                _ => return None,
+            };
+            let values = values.iter().flatten().map(|value| Text::new(&value.0)).collect();
+            requirements.push(Requirement::new(key, operator, values).ok()?);
+        }
+        Some(Selector::from_requirements(requirements))
+    };
+    selector.and_then(read).unwrap_or_else(Selector::nothing)
+}
+
 /// A timestamp in seconds. One that cannot be read is none: what is stored was read before.
 pub fn seconds(text: Option<&str>) -> Option<i64> {
     time::parse(text?).ok().map(|(seconds, _)| seconds)
@@ -166,6 +218,10 @@ pub struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 impl Pairs<'_> {
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_ref())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_ref(), value.as_ref()))
     }
 
     pub fn to_labels(&self) -> Labels {

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1;
 use rkube_machinery::Text;
 use rkube_machinery::names::address;
 use rkube_operator::kube::core::ApiResource;
-use rkube_operator::{Caches, Informer, Item, Selection};
+use rkube_operator::{Caches, Index, Informer, Item, Key, Selection};
 use serde::Deserialize;
 
 use crate::metadata::{Labels, Owner, RawMetadata, seconds};
@@ -17,6 +17,7 @@ use crate::metadata::{Labels, Owner, RawMetadata, seconds};
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 #[derive(Clone, Debug, Default)]
+#[allow(dead_code, reason = "some fields are for controllers to come")]
 pub struct Pod {
     pub namespace: Text,
     pub name: Text,
@@ -70,6 +71,28 @@ pub enum Phase {
     Running,
     Succeeded,
     Failed,
+}
+
+/// Pods by the uid of their controller.
+pub struct ByController;
+
+impl Index<Pod> for ByController {
+    type Key = Text;
+
+    fn keys(_: &Key, pod: &Pod) -> impl IntoIterator<Item = Text> {
+        pod.controller.as_ref().map(|owner| owner.uid.clone())
+    }
+}
+
+/// Pods that nobody controls, by namespace.
+pub struct Orphans;
+
+impl Index<Pod> for Orphans {
+    type Key = Text;
+
+    fn keys(_: &Key, pod: &Pod) -> impl IntoIterator<Item = Text> {
+        pod.controller.is_none().then(|| pod.namespace.clone())
+    }
 }
 
 /// All pods.
@@ -142,11 +165,6 @@ impl Pod {
         }
         let available = self.ready_changed?.saturating_add(min_ready_seconds).saturating_mul(1_000_000);
         Some(available.saturating_sub(now_micros).max(0))
-    }
-
-    /// Whether this is the uid of the pod's controller.
-    pub fn is_controlled_by(&self, uid: &str) -> bool {
-        self.controller.as_ref().is_some_and(|owner| owner.uid == uid)
     }
 }
 

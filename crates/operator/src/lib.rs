@@ -1,5 +1,5 @@
 //! The toolkit for controllers: a [`manager`] that supervises them, [`source`]s of objects, shared [`informer`]s, a work
-//! [`queue`], and the [`reconcile`] loop.
+//! [`queue`], the [`reconcile`] loop, and [`events`] about objects.
 //!
 //! A controller watches through informers, puts keys into its queue, and reconciles one key at a time: it reads its
 //! caches, plans with a pure function, and acts through the API. It works the same in the server's process and in one of
@@ -7,8 +7,11 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod error;
+pub mod events;
 pub mod informer;
 pub mod manager;
+pub mod metrics;
 pub mod network;
 mod panic;
 pub mod queue;
@@ -18,12 +21,14 @@ pub mod source;
 mod testing;
 pub mod written;
 
+pub use error::Error;
 pub use informer::{ByOwner, Caches, Change, Index, Informer, Key, Labeled};
 pub use k8s_openapi;
 pub use kube;
 pub use manager::{Health, Manager};
+pub use metrics::Metrics;
 pub use network::NetworkSource;
-pub use queue::Queue;
-pub use reconcile::{Outcome, run};
+pub use queue::{Priority, Queue};
+pub use reconcile::{Action, Outcome, run};
 pub use source::{Discovered, Event, Item, Selection, Source};
 pub use written::ReadYourWrites;

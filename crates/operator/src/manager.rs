@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::informer::Caches;
+use crate::metrics::Metrics;
 use crate::panic::panic_text;
 use crate::source::Source;
 
@@ -25,11 +26,17 @@ pub struct Manager {
     caches: Caches,
     tasks: JoinSet<()>,
     health: Health,
+    metrics: Metrics,
 }
 
 impl Manager {
     pub fn new(source: Arc<dyn Source>) -> Manager {
-        Manager { caches: Caches::new(source), tasks: JoinSet::new(), health: Health::default() }
+        Manager::with_caches(Caches::new(source))
+    }
+
+    /// With caches that others have, too.
+    pub fn with_caches(caches: Caches) -> Manager {
+        Manager { caches, tasks: JoinSet::new(), health: Health::default(), metrics: Metrics::default() }
     }
 
     pub fn caches(&self) -> &Caches {
@@ -43,7 +50,14 @@ impl Manager {
         F: Future<Output = ()> + Send + 'static,
     {
         let place = self.health.add(name);
+        let metrics = self.metrics.clone();
+        let start = move || metrics.clone().scope(start());
         self.tasks.spawn(supervise(name, self.health.clone(), place, start));
+    }
+
+    /// What the controllers do, in numbers.
+    pub fn metrics(&self) -> Metrics {
+        self.metrics.clone()
     }
 
     /// How the controllers are, for as long as they run and after.

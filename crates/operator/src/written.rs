@@ -35,7 +35,7 @@ use crate::informer::uid_hash;
 /// object is none that the cache is of), or is interrupted for longer: then it is logged, and work goes on.
 const CATCH_UP_MAX: Duration = Duration::from_secs(30);
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 tokio::task_local! {
     static WRITES: Writes;
@@ -438,7 +438,7 @@ mod tests {
         let server = tower::service_fn(move |_: Request<Body>| async move {
             Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(answer.as_bytes()))))
         });
-        Client::new(caches.read_your_writes().layer(server), "a")
+        caches.client(server, "a")
     }
 
     fn map(revision: u64) -> Item {

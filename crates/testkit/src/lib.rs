@@ -1,22 +1,38 @@
-//! A whole rkube in a test, and the clients that people use to talk to it.
+//! A whole cluster in a test, in the test's own process or as the real binary.
 //!
-//! [`Rkube`] runs the real binary in a process of its own, on a free port and a directory that vanishes with it. A
-//! [`Tool`] is somebody else's program (kubectl, helm, python, a Go program) pointed at it. Whatever a test starts ends
-//! with the test: each process leads a group that is killed when its handle is dropped.
+//! [`TestCluster`] is API server, controllers, scheduler and simulated nodes in the process of the test, without sockets
+//! and files, in virtual time if it is asked for: the test of a controller needs nothing else, and takes milliseconds.
 //!
-//! Where the tools are, `cargo xtask test` says in environment variables (see [`tools`]). A tool that is not there
-//! fails the test if `CI` is `true`, else the test is skipped with a notice.
+//! With the feature `processes`, `Rkube` runs the real binary in a process of its own, on a free port and a directory that
+//! vanishes with it. A `Tool` is somebody else's program (kubectl, helm, python, a Go program) pointed at it. Whatever a
+//! test starts ends with the test: each process leads a group that is killed when its handle is dropped. Where the tools
+//! are, `cargo xtask test` says in environment variables (see `tools`). A tool that is not there fails the test if `CI` is
+//! `true`, else the test is skipped with a notice.
 
+#[cfg(feature = "cluster")]
+mod cluster;
+#[cfg(feature = "processes")]
 mod etcd;
+#[cfg(feature = "processes")]
 mod process;
+#[cfg(feature = "processes")]
 mod rkube;
+#[cfg(feature = "processes")]
 pub mod tools;
+#[cfg(feature = "processes")]
 mod wait;
 
+#[cfg(feature = "cluster")]
+pub use cluster::{Builder, TestCluster};
+#[cfg(feature = "processes")]
 pub use etcd::Etcd;
+#[cfg(feature = "processes")]
 pub use process::{Finished, Process};
+#[cfg(feature = "processes")]
 pub use rkube::Rkube;
+#[cfg(feature = "processes")]
 pub use tools::Tool;
+#[cfg(feature = "processes")]
 pub use wait::eventually;
 
 /// Nothing that a test waits for takes so long.

@@ -44,7 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "store",
         ],
     ),
-    ("testkit", &["access", "apiserver", "cluster", "controllers", "kinds", "machinery", "node", "operator", "store"]),
+    ("testkit", &["access", "apiserver", "cluster", "kinds", "machinery", "operator", "store"]),
     ("bench", &["kinds", "machinery", "operator", "testkit"]),
     ("xtask", &[]),
 ];

@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use rkube_access::UserRef;
 use rkube_access::authenticate::service_account::LegacyClaims;
 use rkube_apiserver::ApiServer;
-use rkube_controllers::{NodeRanges, Selection, SignToken, TokenClaims};
+pub use rkube_controllers::{NodeRanges, Selection};
+use rkube_controllers::{SignToken, TokenClaims};
 use rkube_operator::{Caches, Manager};
 use tokio::sync::Notify;
 
@@ -55,10 +56,11 @@ async fn first_namespace(host: Host) {
 
 fn start(options: Controllers, host: &Host) -> Manager {
     let Controllers { root_ca, selection, namespace_grace, node_ranges } = options;
-    let clients = host.clone();
+    let caches = Caches::new(host.source(component_user(MANAGER_USER, &[])));
+    let (clients, noting) = (host.clone(), caches.clone());
     rkube_controllers::start(&rkube_controllers::Config {
-        client: Box::new(move |name| clients.client(user(name), AGENT)),
-        source: host.source(component_user(MANAGER_USER, &[])),
+        client: Box::new(move |name| clients.client_for(&noting, user(name), AGENT)),
+        caches,
         root_ca,
         sign_token: host.server().signs_tokens().then(|| sign_token(host.server())),
         clock: host.clock().clone(),

@@ -5,7 +5,7 @@
 
 mod controllers;
 
-pub use controllers::Controllers;
+pub use controllers::{Controllers, NodeRanges, Selection};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1;
 use parking_lot::Mutex;
 use rkube_machinery::Text;
+use rkube_operator::events::{Recorder, Reference};
 use rkube_operator::kube::api::{DynamicObject, ObjectMeta};
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::kube::{self, Client};
@@ -15,13 +16,13 @@ use rkube_operator::{Informer, Key, Outcome, Queue};
 use serde_json::json;
 
 use crate::Context;
-use crate::events::{Recorder, Reference};
 use crate::metadata::Labels;
 use crate::pods::Pod;
+use crate::requests;
 use crate::services::endpoints::{self, Endpoints, OVER_CAPACITY, digest};
 use crate::services::subsets::{Subset, repack};
 use crate::services::trigger::Seen;
-use crate::services::write::{self, Writer};
+use crate::services::write::Writer;
 use crate::services::{self, Service};
 use plan::Desired;
 
@@ -105,9 +106,9 @@ impl Controller {
         metadata.labels = Some(plan::labels(service));
         match writer.create(metadata, json!({ "subsets": desired.subsets })).await {
             Ok(()) => Ok(Outcome::Unchanged),
-            Err(error) if write::is_namespace_going(&error) => Ok(Outcome::Unchanged),
+            Err(error) if requests::is_namespace_terminating(&error) => Ok(Outcome::Unchanged),
             Err(error) => {
-                let (Service { namespace, name, .. }, why) = (service, write::message(&error));
+                let (Service { namespace, name, .. }, why) = (service, requests::message(&error));
                 let message = format!("Failed to create endpoint for service {namespace}/{name}: {why}");
                 self.recorder.warn(&about(service, ""), "FailedToCreateEndpoint", message);
                 Err(error)
@@ -138,7 +139,7 @@ impl Controller {
         *labels = plan::labels(service);
         live.data["subsets"] = json!(desired.subsets);
         if let Err(error) = writer.replace(&service.name, &live).await {
-            let (Service { namespace, name, .. }, why) = (service, write::message(&error));
+            let (Service { namespace, name, .. }, why) = (service, requests::message(&error));
             let message = format!("Failed to update endpoint {namespace}/{name}: {why}");
             let uid = live.metadata.uid.as_deref().unwrap_or_default();
             self.recorder.warn(&about(service, uid), "FailedToUpdateEndpoint", message);
@@ -155,5 +156,6 @@ fn about(service: &Service, uid: &str) -> Reference {
         namespace: service.namespace.clone(),
         name: service.name.clone(),
         uid: uid.into(),
+        ..Reference::default()
     }
 }

@@ -11,16 +11,18 @@ use std::time::Duration;
 use k8s_openapi::api::discovery::v1;
 use parking_lot::Mutex;
 use rkube_machinery::Text;
+use rkube_operator::events::{Recorder, Reference};
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::kube::{self, Client};
-use rkube_operator::{Caches, Informer, Key, Outcome, Queue};
+use rkube_operator::queue::Options;
+use rkube_operator::{Action, Caches, Informer, Key, Queue};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::Context;
-use crate::events::{Recorder, Reference};
 use crate::nodes::{self, Node};
 use crate::pods::Pod;
+use crate::requests;
 use crate::services::slices::{self, BY_PODS, Slice, ports_json};
 use crate::services::trigger::Seen;
 use crate::services::write::{self, NewSlice, Writer};
@@ -29,6 +31,9 @@ use plan::{Content, Plan};
 
 const NAME: &str = "endpointslice-controller";
 const WORKERS: usize = 5;
+/// How soon what failed is tried again, at first and at last; upstream's.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(1000);
 /// Who changes a slice of ours is given so long to come to an end; upstream's.
 const AFTER_OTHERS: Duration = Duration::from_secs(1);
 /// What changes right after slices were written, within [`SETTLING`], waits so long, unless more changes: then all is
@@ -40,7 +45,6 @@ const SETTLING_EACH: Duration = Duration::from_micros(20);
 
 struct Controller {
     client: Client,
-    queue: Queue<Key>,
     services: Arc<Informer<Service>>,
     pods: Informer<Pod>,
     nodes: Informer<Node>,
@@ -55,7 +59,8 @@ struct Controller {
 pub async fn run(context: Context) {
     let Context { client, caches, clock } = context;
     let recorder = Recorder::start(client.clone(), clock, "endpoint-slice-controller");
-    let queue: Queue<Key> = Queue::new();
+    let retry = Options { backoff_first: RETRY_FIRST, backoff_max: RETRY_MAX, ..Options::default() };
+    let queue: Queue<Key> = Queue::with(retry);
     let (services, pods) = services::follow(&caches, &queue);
     let slices = follow_slices(&caches, &queue);
     let without_nodes: Arc<Mutex<HashSet<Key>>> = Arc::default();
@@ -66,7 +71,6 @@ pub async fn run(context: Context) {
     nodes.synced().await;
     let controller = Arc::new(Controller {
         client,
-        queue: queue.clone(),
         services,
         pods,
         nodes,
@@ -118,26 +122,25 @@ impl fmt::Display for Failed {
 }
 
 impl Controller {
-    async fn reconcile(&self, key: &Key) -> Result<Outcome, Failed> {
+    async fn reconcile(&self, key: &Key) -> Result<Action, Failed> {
         let Some(service) = self.services.get(&key.namespace, &key.name) else {
             self.seen.lock().forget(key);
             self.settling.lock().remove(key);
             self.without_nodes.lock().remove(key);
-            return Ok(Outcome::Unchanged);
+            return Ok(Action::done());
         };
         if !service.is_selecting() {
-            return Ok(Outcome::Unchanged);
+            return Ok(Action::done());
         }
         if self.settling.lock().get(key).is_some_and(|until| *until > Instant::now()) {
-            self.queue.add_after(key.clone(), TOGETHER);
-            return Ok(Outcome::Unchanged);
+            return Ok(Action::done().requeue_after(TOGETHER));
         }
         let pods = service.pods(&self.pods);
         let existing = slices::of_service(&self.slices, key, BY_PODS);
         let changed = self.seen.lock().since_last(key, &service, &pods);
         let failed = self.apply(&service, &pods, &existing, changed).await;
         if failed.is_empty() {
-            return Ok(Outcome::Unchanged);
+            return Ok(Action::done());
         }
         let failed = Failed(failed);
         let Service { namespace, name, .. } = &*service;
@@ -173,7 +176,7 @@ impl Controller {
         {
             wrote = true;
             if let Err(error) = writer.delete(&slice.name).await {
-                let (Service { namespace, name, .. }, why) = (service, write::message(&error));
+                let (Service { namespace, name, .. }, why) = (service, requests::message(&error));
                 failed
                     .push(format!("error deleting {} EndpointSlice for Service {namespace}/{name}: {why}", slice.name));
             }
@@ -199,9 +202,9 @@ async fn write_plan(
     // Of a service that goes, the garbage collector deletes what this would replace.
     for content in plan.create.iter().filter(|_| !service.deleting) {
         match create(writer, service, family, content, changed).await {
-            Err(error) if write::is_namespace_going(&error) => return Ok(()),
+            Err(error) if requests::is_namespace_terminating(&error) => return Ok(()),
             Err(error) => {
-                let why = write::message(&error);
+                let why = requests::message(&error);
                 return Err(format!("failed to create EndpointSlice for Service {namespace}/{name}: {why}"));
             }
             Ok(()) => {}
@@ -209,13 +212,13 @@ async fn write_plan(
     }
     for (slice, content) in &plan.update {
         update(writer, service, slice, content, changed).await.map_err(|error| {
-            let why = write::message(&error);
+            let why = requests::message(&error);
             format!("failed to update {slice} EndpointSlice for Service {namespace}/{name}: {why}")
         })?;
     }
     for slice in &plan.delete {
         writer.delete(slice).await.map_err(|error| {
-            let why = write::message(&error);
+            let why = requests::message(&error);
             format!("failed to delete {slice} EndpointSlice for Service {namespace}/{name}: {why}")
         })?;
     }
@@ -264,5 +267,6 @@ fn about(service: &Service) -> Reference {
         namespace: service.namespace.clone(),
         name: service.name.clone(),
         uid: service.uid.clone(),
+        ..Reference::default()
     }
 }

@@ -148,8 +148,8 @@ fn what_is_in_a_slice_stays_in_its_place() {
 fn one_empty_slice_stays_if_there_is_none_other() {
     let service = service();
     let empty = slice("s-0", &service, &Content::default());
-    assert_eq!(planned(&service, &[], &[empty.clone()]), Plan::default());
-    assert_eq!(shown(&planned(&service, &pods(0..1), &[empty.clone()])), "s-0=1", "it is used");
+    assert_eq!(planned(&service, &[], std::slice::from_ref(&empty)), Plan::default());
+    assert_eq!(shown(&planned(&service, &pods(0..1), std::slice::from_ref(&empty))), "s-0=1", "it is used");
     let labelled = Service { labels: Arc::new(Labels::new([("a".into(), "b".into())])), ..service };
     assert_eq!(shown(&planned(&labelled, &[], &[empty])), "s-0=0", "with other labels");
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::{core, discovery};
 use rkube_machinery::Text;
+use rkube_operator::events::{Recorder, Reference};
 use rkube_operator::kube::api::DynamicObject;
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::kube::{self, Client};
@@ -15,7 +16,7 @@ use rkube_operator::{Caches, Informer, Key, Outcome, Queue};
 use serde_json::json;
 
 use crate::Context;
-use crate::events::{Recorder, Reference};
+use crate::requests;
 use crate::services::endpoints::{self, Endpoints};
 use crate::services::slices::{self, BY_MIRRORING, Slice, ports_json};
 use crate::services::subsets::Subset;
@@ -119,7 +120,7 @@ impl Controller {
         let creating = plan.create.iter().filter(|_| metadata.deletion_timestamp.is_none());
         for content in creating {
             match writer.create_slice(mirrored.name, new_slice(&mirrored, content)).await {
-                Err(error) if write::is_namespace_going(&error) => return Ok(Outcome::Wrote),
+                Err(error) if requests::is_namespace_terminating(&error) => return Ok(Outcome::Wrote),
                 other => other?,
             }
         }
@@ -139,6 +140,7 @@ impl Controller {
             namespace: namespace.into(),
             name: mirrored.name.into(),
             uid: mirrored.uid.into(),
+            ..Reference::default()
         };
         if plan.invalid > 0 {
             let count = plan.invalid;

@@ -19,12 +19,13 @@ use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
 use rkube_machinery::Text;
+use rkube_operator::events::{Recorder, Reference};
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::{Caches, Discovered, Event, Item, Outcome, Selection};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use crate::Context;
-use crate::events::Recorder;
+
 use collector::Collector;
 use live::{Cluster, Live};
 use object::{Coordinates, Partial};
@@ -64,13 +65,14 @@ pub async fn run(context: Context) {
     }
 }
 
-fn reference(object: &Coordinates) -> crate::events::Reference {
-    crate::events::Reference {
+fn reference(object: &Coordinates) -> Reference {
+    Reference {
         api_version: object.api_version.clone(),
         kind: object.kind.clone(),
         namespace: object.namespace.clone(),
         name: object.name.clone(),
         uid: object.uid.clone(),
+        ..Reference::default()
     }
 }
 

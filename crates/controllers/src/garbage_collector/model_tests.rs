@@ -166,14 +166,15 @@ impl Play {
             let worked = tokio::time::timeout(idle, async move {
                 tokio::select! {
                     biased;
-                    uid = orphans.next() => match collector.orphan(&uid).await {
+                    Some(uid) = orphans.next() => match collector.orphan(&uid).await {
                         Ok(()) => orphans.done(&uid),
-                        Err(_) => orphans.failed(&uid),
+                        Err(_) => drop(orphans.failed(&uid, "refused")),
                     },
-                    uid = attempts.next() => match collector.attempt(&uid).await {
+                    Some(uid) = attempts.next() => match collector.attempt(&uid).await {
                         Ok(()) => attempts.done(&uid),
-                        Err(_) => attempts.failed(&uid),
+                        Err(_) => drop(attempts.failed(&uid, "refused")),
                     },
+                    else => {}
                 }
             });
             if worked.await.is_err() && self.fake.0.lock().pending.is_empty() {

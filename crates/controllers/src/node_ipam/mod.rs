@@ -4,19 +4,20 @@
 mod plan;
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
 use parking_lot::Mutex;
 use rkube_machinery::Text;
 use rkube_machinery::names::address::Subnet;
+use rkube_operator::events::{Recorder, Reference};
 use rkube_operator::kube::api::{Api, Patch, PatchParams};
 use rkube_operator::kube::{self, Client};
 use rkube_operator::{Change, Informer, Outcome, Queue};
 use serde_json::json;
 
 use crate::Context;
-use crate::events::{Recorder, Reference};
 use crate::nodes::{self, Node};
 use plan::{Exhausted, Ranges};
 
@@ -30,6 +31,14 @@ pub struct NodeRanges {
     pub ranges: Vec<(Subnet, u8)>,
     /// What is for services is not for pods.
     pub services: Vec<Subnet>,
+}
+
+impl Default for NodeRanges {
+    /// What most clusters have.
+    fn default() -> Self {
+        let whole = Subnet { address: Ipv4Addr::new(10, 244, 0, 0).into(), length: 16 };
+        NodeRanges { ranges: vec![(whole, 24)], services: Vec::new() }
+    }
 }
 
 impl NodeRanges {
@@ -148,10 +157,10 @@ impl Controller {
         let about = Reference {
             api_version: "v1".into(),
             kind: "Node".into(),
-            namespace: Text::default(),
             name: node.name.clone(),
             uid: node.uid.clone(),
+            ..Reference::default()
         };
-        self.recorder.warn(&about, status, format!("Node {} status is now: {status}", node.name));
+        self.recorder.normal(&about, status, format!("Node {} status is now: {status}", node.name));
     }
 }

@@ -116,7 +116,8 @@ mod tests {
     #[test]
     fn pods_that_nobody_cleans_up_go() {
         // Pods, nodes that are gone, how many that ended are kept, and who goes.
-        let table: [(&str, &str, usize, &[(&str, Why)]); 8] = [
+        type Going<'a> = &'a [(&'a str, Why)];
+        let table: [(&str, &str, usize, Going<'_>); 8] = [
             ("a@up b@down c@out d", "", 0, &[]),
             ("a@up! b@down! c@out! d@back!", "", 0, &[("c", Why::OutOfService)]),
             ("a! b", "", 0, &[("a", Why::Unscheduled)]),

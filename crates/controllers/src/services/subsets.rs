@@ -259,7 +259,8 @@ mod tests {
     #[test]
     fn too_many_addresses_are_cut() {
         // How many are ready and not in each subset, how many may be, and how many are left.
-        let table: [(&[(usize, usize)], usize, &[(usize, usize)], bool); 5] = [
+        type Sizes<'a> = &'a [(usize, usize)];
+        let table: [(Sizes<'_>, usize, Sizes<'_>, bool); 5] = [
             (&[(2, 2)], 4, &[(2, 2)], false),
             (&[(2, 3)], 4, &[(2, 2)], true),
             (&[(6, 3)], 4, &[(4, 0)], true),

@@ -55,7 +55,8 @@ mod tests {
             Arc::new(Pod { name: name.into(), ready_changed: (changed > 0).then_some(changed), ..Pod::default() })
         };
         // When the service was created, the pods with the time of their condition, and what comes out.
-        let table: [(i64, &[(&str, i64)], Option<i64>); 6] = [
+        type Times<'a> = &'a [(&'a str, i64)];
+        let table: [(i64, Times<'_>, Option<i64>); 6] = [
             (5, &[("a", 3)], Some(5)),
             (5, &[("a", 3)], None),
             (5, &[("a", 9), ("b", 7), ("c", 0)], Some(7)),

@@ -105,18 +105,3 @@ pub fn controlled_by(kind: &str, name: &Text, uid: &Text) -> OwnerReference {
         block_owner_deletion: Some(true),
     }
 }
-
-/// What the server says is wrong.
-pub fn message(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// Whether nothing can be made any more because the namespace goes.
-pub fn is_namespace_going(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else { return false };
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
-    causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
-}

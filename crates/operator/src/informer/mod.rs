@@ -16,18 +16,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _};
-use kube::Resource;
+use kube::client::Body;
 use kube::core::ApiResource;
+use kube::{Client, Resource};
 use parking_lot::{Mutex, RwLock};
 use rkube_machinery::selector::labels::Selector;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
+use tower_layer::Layer as _;
+use tower_service::Service;
 
 use crate::panic::panic_text;
 use crate::source::{Event, Item, Selection, Source};
-use crate::written::{Following, Note, Progress, ReadYourWrites, What};
+use crate::written::{BoxError, Following, Note, Progress, ReadYourWrites, What};
 use store::{Entry, Store};
 
 pub(crate) use store::uid_hash;
@@ -90,10 +94,22 @@ impl Caches {
         Caches { source, informers: Arc::default(), progress: Arc::default() }
     }
 
-    /// What a client needs to have below it, so that a reconcile that writes through it is not followed by one that
+    /// What a client needs around its transport, so that a reconcile that writes through it is not followed by one that
     /// reads caches without that write. See [`crate::written`].
     pub fn read_your_writes(&self) -> ReadYourWrites {
         ReadYourWrites::new(self.progress.clone())
+    }
+
+    /// A client over this transport, whose writes are in these caches before the key is worked on again.
+    pub fn client<S, B>(&self, transport: S, default_namespace: &str) -> Client
+    where
+        S: Service<http::Request<Body>, Response = http::Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError> + 'static,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Client::new(self.read_your_writes().layer(transport), default_namespace)
     }
 
     pub fn source(&self) -> &Arc<dyn Source> {

@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::core::ApiResource;
 use rkube_machinery::host::Clock;
-use rkube_operator::{Event, NetworkSource, Selection, Source};
+use rkube_operator::{Caches, Event, NetworkSource, Selection, Source};
 use rkube_testkit::{Rkube, TIMEOUT};
 
 use crate::kube_rs::client;
@@ -64,7 +64,7 @@ async fn controllers_work_in_a_process_of_their_own() {
     let as_administrator = administrator.clone();
     let mut manager = rkube_controllers::start(&rkube_controllers::Config {
         client: Box::new(move |_| as_administrator.clone()),
-        source: Arc::new(NetworkSource::new(administrator.clone())),
+        caches: Caches::new(Arc::new(NetworkSource::new(administrator.clone()))),
         root_ca: "authority".to_owned(),
         sign_token: None,
         clock: Arc::new(StandingClock),

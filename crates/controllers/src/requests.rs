@@ -1,0 +1,92 @@
+//! Requests whose answers are not read as whole objects: of what was written a controller wants to know its name.
+
+use http::{Method, Request, header};
+use rkube_operator::Item;
+use rkube_operator::kube::{self, Client};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const JSON: &str = "application/json";
+const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
+
+/// What is read of an object that was written.
+#[derive(Debug, Default, Deserialize)]
+pub struct Written {
+    #[serde(default)]
+    pub metadata: WrittenMetadata,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WrittenMetadata {
+    pub name: String,
+    pub uid: String,
+    pub deletion_timestamp: Option<String>,
+}
+
+pub async fn get(client: &Client, path: &str) -> Result<Written, kube::Error> {
+    send(client, Method::GET, path, JSON, Vec::new()).await
+}
+
+pub async fn create(client: &Client, path: &str, body: Vec<u8>) -> Result<Written, kube::Error> {
+    send(client, Method::POST, path, JSON, body).await
+}
+
+pub async fn replace(client: &Client, path: &str, body: &Value) -> Result<Written, kube::Error> {
+    send(client, Method::PUT, path, JSON, body.to_string().into_bytes()).await
+}
+
+pub async fn patch(client: &Client, path: &str, body: &Value) -> Result<Written, kube::Error> {
+    send(client, Method::PATCH, path, STRATEGIC_MERGE, body.to_string().into_bytes()).await
+}
+
+pub async fn delete(client: &Client, path: &str) -> Result<Written, kube::Error> {
+    let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1" });
+    send(client, Method::DELETE, path, JSON, options.to_string().into_bytes()).await
+}
+
+async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    content_type: &'static str,
+    body: Vec<u8>,
+) -> Result<Written, kube::Error> {
+    let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, content_type).body(body);
+    client
+        .request(request.map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))?)
+        .await
+}
+
+/// An object as it is, to be written back changed. Who manages which field is left to the server.
+pub fn whole(item: &Item) -> serde_json::Result<Value> {
+    let mut object: Value = item.parse()?;
+    object["metadata"]["resourceVersion"] = item.revision.to_string().into();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    Ok(object)
+}
+
+/// What a client of upstream would say of an error.
+pub fn message(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+pub fn is_not_found(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+pub fn is_invalid(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 422)
+}
+
+/// Whether nothing can be made because the namespace is to go.
+pub fn is_namespace_terminating(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
+}

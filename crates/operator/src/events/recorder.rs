@@ -1,0 +1,113 @@
+//! The recorder of core/v1 Events.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use kube::Client;
+use rkube_machinery::host::Clock;
+use rkube_machinery::{Text, time};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::correlator::{Correlator, Record, Said};
+use super::send::{Sent, create, patch};
+use super::{EventType, Reference, WAITING_MAX};
+
+/// Writes Events for as long as there is a clone of it.
+#[derive(Clone)]
+pub struct Recorder {
+    sender: mpsc::Sender<Said>,
+    clock: Arc<dyn Clock>,
+    /// The clock knows microseconds: this tells events of one of them apart.
+    number: Arc<AtomicI64>,
+}
+
+impl Recorder {
+    /// `component` is who says it, such as `deployment-controller`.
+    pub fn start(client: Client, clock: Arc<dyn Clock>, component: &str) -> Recorder {
+        Recorder::start_on(client, clock, component, "")
+    }
+
+    /// Of a component that runs on a host: events say on which.
+    pub fn start_on(client: Client, clock: Arc<dyn Clock>, component: &str, host: &str) -> Recorder {
+        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(write_all(client, Source { component: component.into(), host: host.into() }, receiver));
+        Recorder { sender, clock, number: Arc::default() }
+    }
+
+    pub fn normal(&self, about: &Reference, reason: &str, message: impl Into<String>) {
+        self.event(about, EventType::Normal, reason, message);
+    }
+
+    pub fn warn(&self, about: &Reference, reason: &str, message: impl Into<String>) {
+        self.event(about, EventType::Warning, reason, message);
+    }
+
+    /// Does not wait.
+    pub fn event(&self, about: &Reference, event_type: EventType, reason: &str, message: impl Into<String>) {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let at_nanos = self.clock.now_micros() * 1000 + number % 1000;
+        let said = Said { about: about.clone(), event_type, reason: reason.into(), message: message.into(), at_nanos };
+        if self.sender.try_send(said).is_err() {
+            tracing::debug!(reason, "too many events wait to be written: one is lost");
+        }
+    }
+}
+
+struct Source {
+    component: Text,
+    host: Text,
+}
+
+async fn write_all(client: Client, source: Source, mut receiver: mpsc::Receiver<Said>) {
+    let mut correlator = Correlator::new();
+    while let Some(said) = receiver.recv().await {
+        if let Some(record) = correlator.correlate(said) {
+            write(&client, &source, &record).await;
+        }
+    }
+}
+
+async fn write(client: &Client, source: &Source, record: &Record) {
+    let events = format!("/api/v1/namespaces/{}/events", record.said.about.event_namespace());
+    if record.count > 1 {
+        let again = json!({
+            "count": record.count,
+            "lastTimestamp": seconds(record.said.at_nanos),
+            "message": record.said.message,
+        });
+        if patch(client, &events, &record.name, &again).await != Sent::NotFound {
+            return;
+        }
+    }
+    create(client, &events, &event(source, record)).await;
+}
+
+fn event(source: &Source, record: &Record) -> Value {
+    let Record { said, name, count, first_nanos, is_combined } = record;
+    let mut from = json!({ "component": source.component.as_str() });
+    if !source.host.is_empty() {
+        from["host"] = source.host.as_str().into();
+    }
+    // As upstream has it: who reports what was combined is not said.
+    let (component, instance) = if *is_combined { ("", "") } else { (source.component.as_str(), source.host.as_str()) };
+    json!({
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": { "name": name, "namespace": said.about.event_namespace() },
+        "involvedObject": said.about.json(),
+        "reason": said.reason.as_str(),
+        "message": said.message,
+        "source": from,
+        "firstTimestamp": seconds(*first_nanos),
+        "lastTimestamp": seconds(said.at_nanos),
+        "count": count,
+        "type": said.event_type.as_str(),
+        "reportingComponent": component,
+        "reportingInstance": instance,
+    })
+}
+
+fn seconds(nanos: i64) -> String {
+    time::format_seconds(nanos.div_euclid(1_000_000_000))
+}

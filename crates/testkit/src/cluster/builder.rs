@@ -1,0 +1,202 @@
+//! What a cluster in a test is made of.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use rkube_access::authenticate::TokenFile;
+use rkube_access::authenticate::service_account::TokenOptions;
+use rkube_access::authorize::Mode;
+use rkube_apiserver::{Config, Features, InFlightMax};
+use rkube_cluster::certificates::{Pki, ServerNames, tls};
+use rkube_cluster::parts::{NodeRanges, Selection};
+use rkube_cluster::{ControlPlane, Controllers, Listener, Part, kubeconfig};
+use rkube_machinery::host::{Clock, Entropy};
+use rkube_machinery::names::address::Subnet;
+use rkube_store::embedded::OpenOptions;
+use rkube_store::etcd::EtcdOptions;
+use rkube_store::{Embedded, Etcd, Memory, Store};
+use tempfile::TempDir;
+
+use super::held_time::HeldTime;
+use super::host::{SeededEntropy, VirtualClock, WallClock};
+use super::{Opened, Outside, TestCluster};
+
+/// Of the random numbers, unless the test chooses another.
+const SEED: u64 = 1;
+const SERVICE_RANGE: &str = "10.96.0.0/12";
+/// Connections that a test may have open at a time; more wait or are refused, as with the binary.
+const CONNECTIONS_MAX: usize = 1_000;
+
+/// The same for all clusters of the process: to make keys takes longer than to start a cluster.
+static PKI: LazyLock<Pki> = LazyLock::new(|| {
+    let names = ServerNames::of_this_host([10, 96, 0, 1].into(), Ipv4Addr::LOCALHOST.into(), None);
+    let seed = u64::try_from(WallClock.now_micros()).unwrap_or_default();
+    Pki::generate(&names, WallClock.now_seconds(), &SeededEntropy::new(seed)).expect("certificates can be made")
+});
+
+/// Says what [`TestCluster`] is to be like. Whatever is not said is as `rkube up` has it, but the store is in memory.
+#[must_use = "a builder does nothing until it is started"]
+pub struct Builder {
+    store: StoreChoice,
+    controllers: String,
+    parts: Vec<Part>,
+    virtual_time: bool,
+    seed: u64,
+    listens: bool,
+}
+
+enum StoreChoice {
+    Memory,
+    Embedded,
+    Etcd(Vec<String>),
+    Given(Arc<dyn Store>),
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            store: StoreChoice::Memory,
+            controllers: "*".to_owned(),
+            parts: Vec::new(),
+            virtual_time: false,
+            seed: SEED,
+            listens: false,
+        }
+    }
+}
+
+impl Builder {
+    /// The store that `rkube up` has: files, in a directory that goes with the cluster.
+    pub fn embedded_store(mut self) -> Self {
+        self.store = StoreChoice::Embedded;
+        self
+    }
+
+    /// An etcd that runs somewhere. Not in virtual time: what comes over a network takes real time.
+    pub fn etcd<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
+        self.store = StoreChoice::Etcd(urls.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// A store of the test's own, which stays open when the cluster ends: the next one finds what this one left.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = StoreChoice::Given(store);
+        self
+    }
+
+    /// Which controllers run, in the syntax of `--controllers`: `*,-garbage-collector-controller`. None: the empty text.
+    pub fn controllers(mut self, selection: &str) -> Self {
+        selection.clone_into(&mut self.controllers);
+        self
+    }
+
+    /// Something else that runs beside the API server, such as another scheduler.
+    pub fn part(mut self, part: Part) -> Self {
+        self.parts.push(part);
+        self
+    }
+
+    /// Time passes only when there is nothing to do, and then at once: see [`TestCluster`].
+    pub fn virtual_time(mut self) -> Self {
+        self.virtual_time = true;
+        self
+    }
+
+    /// Of all random numbers, such as those in names and uids.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Listens on a free port of the loopback interface, with TLS, for clients out of the process. Not in virtual time.
+    pub fn listen(mut self) -> Self {
+        self.listens = true;
+        self
+    }
+
+    /// Returns once everything answers, and namespaces have what pods need in them. Panics with the reason if that
+    /// cannot be.
+    pub async fn start(self) -> TestCluster {
+        if self.virtual_time {
+            assert!(!self.listens, "in virtual time nobody can ask from outside: time would not wait for them");
+            assert!(!matches!(self.store, StoreChoice::Etcd(_)), "in virtual time the store is in this process");
+        }
+        let clock: Arc<dyn Clock> =
+            if self.virtual_time { Arc::new(VirtualClock::start()) } else { Arc::new(WallClock) };
+        let store_is_shared = matches!(self.store, StoreChoice::Etcd(_));
+        let opened = open(self.store, self.virtual_time).await;
+        let (listener, outside) = self.listens.then(listen).unzip();
+        let mut config = config(opened.store.clone(), clock.clone(), Arc::new(SeededEntropy::new(self.seed)));
+        config.store_is_shared = store_is_shared;
+        let selection: Selection = self.controllers.parse().unwrap_or_else(|error: String| panic!("{error}"));
+        let controllers = Controllers {
+            root_ca: PKI.ca.certificate.clone(),
+            selection,
+            namespace_grace: Duration::ZERO,
+            node_ranges: Some(NodeRanges::default()),
+        };
+        let mut parts = vec![controllers.into()];
+        parts.extend(self.parts);
+        let plane = ControlPlane::start(config, listener, parts).await;
+        let plane = plane.unwrap_or_else(|error| panic!("the cluster does not start: {error:?}"));
+        TestCluster::new(plane, opened, outside, clock, self.virtual_time)
+    }
+}
+
+fn config(store: Arc<dyn Store>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Config {
+    Config {
+        store,
+        store_is_shared: false,
+        clock,
+        entropy,
+        kinds: rkube_kinds::all().iter().filter(|kind| !kind.off_by_default).cloned().collect(),
+        features: Features::default(),
+        in_flight_max: InFlightMax::default(),
+        token_file: TokenFile::default(),
+        authorization: vec![Mode::Rbac],
+        anonymous: true,
+        client_authority: PKI.ca.certificate.clone(),
+        tokens: TokenOptions { signing_key: PKI.service_account_key.clone(), ..TokenOptions::default() },
+        service_ranges: vec![Subnet::parse_sloppy(SERVICE_RANGE).expect("a range")],
+        node_ports: 30000..=32767,
+        advertise: (None, 6443),
+        host_name: "test".to_owned(),
+        components: Vec::new(),
+        log: Arc::new(|| Ok(())),
+        disabled_plugins: Vec::new(),
+    }
+}
+
+async fn open(choice: StoreChoice, virtual_time: bool) -> Opened {
+    let held = |store: Arc<dyn Store>| if virtual_time { Arc::new(HeldTime(store)) } else { store };
+    match choice {
+        StoreChoice::Memory => Opened { store: Arc::new(Memory::new()), ours: true, directory: None },
+        StoreChoice::Embedded => {
+            let directory = TempDir::new().expect("a temporary directory");
+            let store = Embedded::open(directory.path(), OpenOptions::default()).await;
+            let store = store.unwrap_or_else(|error| panic!("the store cannot be opened: {error}"));
+            Opened { store: held(Arc::new(store)), ours: true, directory: Some(directory) }
+        }
+        StoreChoice::Etcd(endpoints) => {
+            let options = EtcdOptions { endpoints, ..EtcdOptions::default() };
+            let store = Etcd::connect(&options).await;
+            let store = store.unwrap_or_else(|error| panic!("the etcd cannot be used: {error}"));
+            Opened { store: Arc::new(store), ours: true, directory: None }
+        }
+        StoreChoice::Given(store) => Opened { store: held(store), ours: false, directory: None },
+    }
+}
+
+/// A listener on a free port, and what clients need to know of it.
+fn listen() -> (Listener, Outside) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.set_nonblocking(true).expect("a socket may be so");
+    let url = format!("https://{}", listener.local_addr().expect("it is bound"));
+    let tls = tls::server_config(&PKI.server, Some(&PKI.ca.certificate)).expect("the certificates are good");
+    let directory = TempDir::new().expect("a temporary directory");
+    let kubeconfig = directory.path().join("kubeconfig");
+    let text = kubeconfig::render(&url, &PKI.ca.certificate, &PKI.admin);
+    std::fs::write(&kubeconfig, text).expect("a directory that can be written to");
+    (Listener { listener, tls, connections_max: CONNECTIONS_MAX }, Outside { url, kubeconfig, _directory: directory })
+}

@@ -1,0 +1,109 @@
+//! Time and randomness of a cluster in a test: the only file here that asks the machine for them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rkube_machinery::host::{Clock, Entropy};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::time::Instant;
+
+/// What it is when virtual time begins: 2026-01-01T00:00:00Z, in every run.
+const VIRTUAL_START_SECONDS: i64 = 1_767_225_600;
+
+/// The time of the machine.
+pub struct WallClock;
+
+impl Clock for WallClock {
+    #[allow(clippy::disallowed_methods)]
+    fn now_micros(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    }
+}
+
+/// The time of the runtime's timers, which a test moves.
+pub struct VirtualClock {
+    start: Instant,
+}
+
+impl VirtualClock {
+    /// Stops the runtime's time, if it does not stand already.
+    pub fn start() -> VirtualClock {
+        let flavor = Handle::current().runtime_flavor();
+        assert_eq!(flavor, RuntimeFlavor::CurrentThread, "virtual time needs a runtime of one thread: #[tokio::test]");
+        if !is_paused() {
+            tokio::time::pause();
+        }
+        VirtualClock { start: Instant::now() }
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now_micros(&self) -> i64 {
+        let since = i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX);
+        (VIRTUAL_START_SECONDS * 1_000_000).saturating_add(since)
+    }
+}
+
+/// Whether the runtime's time stands while the machine's goes on: to pause it twice is an error that cannot be asked for.
+#[allow(clippy::disallowed_methods)]
+fn is_paused() -> bool {
+    let (runtime, machine) = (Instant::now(), std::time::Instant::now());
+    while machine.elapsed().as_nanos() == 0 {}
+    Instant::now() == runtime
+}
+
+/// Random numbers of a seed: the n-th that is asked for is the same in every run.
+pub struct SeededEntropy(AtomicU64);
+
+impl SeededEntropy {
+    pub fn new(seed: u64) -> SeededEntropy {
+        SeededEntropy(AtomicU64::new(seed))
+    }
+}
+
+impl Entropy for SeededEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
+        }
+    }
+
+    /// SplitMix64: a counter whose steps are mixed well.
+    fn next_u64(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut mixed = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_clock_follows_the_timers() {
+        let clock = VirtualClock::start();
+        assert_eq!(clock.now_seconds(), VIRTUAL_START_SECONDS);
+        tokio::time::sleep(Duration::from_secs(24 * 60 * 60)).await;
+        assert_eq!(clock.now_seconds(), VIRTUAL_START_SECONDS + 24 * 60 * 60);
+        // That it stands already is no error.
+        assert_eq!(VirtualClock::start().now_seconds(), VIRTUAL_START_SECONDS);
+    }
+
+    #[test]
+    fn a_seed_says_all() {
+        let numbers = |seed| {
+            let entropy = SeededEntropy::new(seed);
+            let mut bytes = [0; 20];
+            entropy.fill(&mut bytes);
+            (bytes, entropy.next_u64())
+        };
+        assert_eq!(numbers(1), numbers(1));
+        assert_ne!(numbers(1), numbers(2));
+    }
+}

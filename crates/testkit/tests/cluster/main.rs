@@ -1,0 +1,6 @@
+//! A whole cluster in the process: what it is, and what happens in it.
+
+#![allow(clippy::unwrap_used)]
+
+mod start;
+mod time;
