@@ -26,6 +26,7 @@ mod logging;
 mod pki;
 mod served;
 mod signals;
+mod simulated_nodes;
 mod stores;
 mod tokens;
 mod up;
