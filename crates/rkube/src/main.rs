@@ -27,6 +27,7 @@ mod node_addresses;
 mod pki;
 mod served;
 mod signals;
+mod simulated_nodes;
 mod stores;
 mod tokens;
 mod up;

@@ -98,6 +98,7 @@ impl Builder {
     }
 
     /// Time passes only when there is nothing to do, and then at once: see [`TestCluster`].
+    #[cfg(feature = "virtual-time")]
     pub fn virtual_time(mut self) -> Self {
         self.virtual_time = true;
         self

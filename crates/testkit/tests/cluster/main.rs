@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod simulated_nodes;
 mod start;
 mod time;
