@@ -2,6 +2,7 @@
 //! the change happened that an object tells of.
 
 pub mod endpoints;
+pub mod pause;
 pub mod port;
 mod read;
 pub mod slices;
