@@ -14,7 +14,7 @@ use anyhow::Context;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, InFlightMax};
 use rkube_cluster::certificates::tls;
-use rkube_cluster::{ControlPlane, Controllers, Listener};
+use rkube_cluster::{ControlPlane, Controllers, Listener, Scheduler};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
@@ -104,8 +104,12 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         root_ca: root_ca.clone(),
         selection: options.controllers.clone(),
         namespace_grace: Duration::ZERO,
+        node_ranges: options.node_addresses.ranges(options.service_cluster_ip_range.ranges())?,
     };
     let mut parts = vec![controllers.into()];
+    if !options.no_scheduler {
+        parts.push(Scheduler { host_name: config.host_name.clone() }.into());
+    }
     parts.extend(options.nodes.part()?);
     let listener = Listener { listener, tls, connections_max: limits::connections() };
     let control_plane = ControlPlane::start(config, Some(listener), parts).await?;
