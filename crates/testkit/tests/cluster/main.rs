@@ -2,5 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod namespaces;
+mod reconciles;
 mod start;
 mod time;
