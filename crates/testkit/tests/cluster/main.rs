@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod namespaces;
+mod reconciles;
 mod simulated_nodes;
 mod start;
 mod time;
