@@ -4,3 +4,4 @@
 
 mod start;
 mod time;
+mod workloads;
