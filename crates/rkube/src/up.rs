@@ -28,7 +28,9 @@ use crate::lock::Lock;
 use crate::logging::Written;
 use crate::pki::{self, ServerNames};
 use crate::signals::Signals;
-use crate::{advertise, authority, files, kubeconfig, lifetime, limits, logging, served, stores, tokens};
+use crate::{
+    advertise, authority, files, kubeconfig, lifetime, limits, logging, served, simulated_nodes, stores, tokens,
+};
 
 const LISTEN_HINT: &str = "choose another address with --listen, such as 127.0.0.1:0 for a free port";
 /// How often to ask whether a client that says nothing is still there; upstream's.
@@ -102,11 +104,16 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         root_ca: root_ca.clone(),
         selection: options.controllers.clone(),
         namespace_grace: Duration::ZERO,
+        node_ranges: options.node_addresses.ranges(options.service_cluster_ip_range.ranges())?,
     };
-    let scheduler = (!options.no_scheduler).then(|| Scheduler { host_name: config.host_name.clone() }.into());
-    let parts = [controllers.into()].into_iter().chain(scheduler).collect();
+    let mut parts = vec![controllers.into()];
+    if !options.no_scheduler {
+        parts.push(Scheduler { host_name: config.host_name.clone() }.into());
+    }
+    parts.extend(options.nodes.part()?);
     let listener = Listener { listener, tls, connections_max: limits::connections() };
     let control_plane = ControlPlane::start(config, Some(listener), parts).await?;
+    simulated_nodes::warn_if_none(control_plane.host());
 
     let kubeconfig = directory.join("kubeconfig");
     kubeconfig::write(&kubeconfig, &url, &root_ca, &pki.admin);

@@ -204,7 +204,8 @@ impl Random {
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % bound
+        // A product instead of a remainder: it is drawn for every one of many equal nodes.
+        ((u128::from(mixed ^ mixed >> 31) * u128::from(bound)) >> 64) as u64
     }
 }
 

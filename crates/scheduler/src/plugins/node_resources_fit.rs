@@ -105,8 +105,7 @@ impl Score for LeastAllocated {
             if allocatable == 0 {
                 return (0, 0);
             }
-            let free = allocatable.wrapping_sub(requested).max(0);
-            (free.saturating_mul(SCORE_MAX) / allocatable, 1)
+            (percentage(allocatable.wrapping_sub(requested).max(0), allocatable), 1)
         };
         let cpu = left(node.cpu_milli.allocatable, node.nominal_cpu_milli.wrapping_add(self.cpu_milli));
         let memory = left(node.memory.allocatable, node.nominal_memory.wrapping_add(self.memory));
@@ -114,6 +113,19 @@ impl Score for LeastAllocated {
             0 => 0,
             weights => (cpu.0 + memory.0) / weights,
         }
+    }
+}
+
+/// `SCORE_MAX * part / whole`, rounded down. A division of large integers takes longer than all the rest of a score.
+fn percentage(part: i64, whole: i64) -> i64 {
+    let scaled = part.saturating_mul(SCORE_MAX);
+    let near = (scaled as f64 / whole as f64) as i64;
+    if near.saturating_mul(whole) > scaled {
+        near - 1
+    } else if (near + 1).saturating_mul(whole) <= scaled {
+        near + 1
+    } else {
+        near
     }
 }
 
@@ -143,4 +155,19 @@ fn frees(pod: &Pod, before: &Resources, after: &Resources) -> bool {
         || memory > 0 && less(before.memory, after.memory)
         || ephemeral > 0 && less(before.ephemeral, after.ephemeral)
         || scalars.iter().any(|(name, wanted)| *wanted > 0 && less(of(before, name), of(after, name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentage_is_rounded_down() {
+        let numbers = [1, 2, 3, 7, 99, 100, 101, 3999, 4000, 1 << 30, (1 << 40) - 1, (1 << 55) - 1, 1 << 55];
+        for whole in numbers {
+            for part in numbers.into_iter().filter(|part| *part <= whole) {
+                assert_eq!(percentage(part, whole), part * SCORE_MAX / whole, "{part} of {whole}");
+            }
+        }
+    }
 }
