@@ -7,3 +7,4 @@ mod reconciles;
 mod simulated_nodes;
 mod start;
 mod time;
+mod workloads;
