@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod scheduling;
 mod simulated_nodes;
 mod start;
 mod time;
