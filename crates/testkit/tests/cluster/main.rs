@@ -4,6 +4,7 @@
 
 mod namespaces;
 mod reconciles;
+mod scheduling;
 mod simulated_nodes;
 mod start;
 mod time;
