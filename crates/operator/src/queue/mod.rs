@@ -270,11 +270,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     /// Another was faster. The key is tried again soon: that is no failure.
     pub fn conflicted(&self, key: &K) {
         self.shared.stats.retried();
-        self.finish(|state, now| {
-            let took = state.conflicted(key, now);
-            state.add_at(key.clone(), now + state.options.backoff_first, false);
-            (took, ())
-        });
+        self.finish(|state, now| (state.conflicted(key, now), ()));
     }
 
     /// The key is tried again after a delay that grows with each failure. Whether it is in quarantine now.

@@ -16,6 +16,8 @@ const WRITE_DELAY_FIRST: Duration = Duration::from_millis(100);
 const WRITE_DELAY_MAX: Duration = Duration::from_secs(60);
 /// One write is forgotten after each such time.
 pub(super) const WRITE_FORGOTTEN: Duration = Duration::from_secs(60);
+/// A key that ran into a conflict waits no longer than this.
+const CONFLICT_DELAY_MAX: Duration = Duration::from_secs(1);
 /// Beyond so many keys that are only remembered for how often they were written, those are dropped that need not be.
 const REMEMBERED_MAX: usize = 1024;
 /// So many fresh keys are taken before one of those that can wait.
@@ -44,6 +46,7 @@ struct Slot {
     waits: Option<Waits>,
     works: Option<Works>,
     failures: u32,
+    conflicts: u32,
     pace: Option<Pace>,
     quarantined: Option<(Instant, String)>,
 }
@@ -103,6 +106,7 @@ impl Slot {
         self.waits.is_none()
             && self.works.is_none()
             && self.failures == 0
+            && self.conflicts == 0
             && self.quarantined.is_none()
             && self.pace.as_ref().is_none_or(|pace| pace.writes_at(now) == 0)
     }
@@ -186,7 +190,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// The key is as it should be, and was. How long it took.
     pub fn done(&mut self, key: &K, now: Instant) -> Duration {
         if let Some(slot) = self.slots.get_mut(key) {
-            slot.failures = 0;
+            (slot.failures, slot.conflicts) = (0, 0);
         }
         self.finish(key, now)
     }
@@ -194,7 +198,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// The key is as it should be, because something was written.
     pub fn wrote(&mut self, key: &K, now: Instant) -> Duration {
         if let Some(slot) = self.slots.get_mut(key) {
-            slot.failures = 0;
+            (slot.failures, slot.conflicts) = (0, 0);
             slow_down(slot, now);
         }
         let took = self.finish(key, now);
@@ -205,12 +209,16 @@ impl<K: Clone + Eq + Hash> State<K> {
         took
     }
 
-    /// Another was faster: no failure, and no success.
+    /// Another was faster: no failure, and no success. The key is to be tried again soon.
     pub fn conflicted(&mut self, key: &K, now: Instant) -> Duration {
+        let mut conflicts = 1;
         if let Some(slot) = self.slots.get_mut(key) {
-            slow_down(slot, now);
+            slot.conflicts = slot.conflicts.saturating_add(1);
+            conflicts = slot.conflicts;
         }
-        self.finish(key, now)
+        let took = self.finish(key, now);
+        self.add_at(key.clone(), now + doubled(self.options.backoff_first, conflicts, CONFLICT_DELAY_MAX), false);
+        took
     }
 
     /// To be added at this time.

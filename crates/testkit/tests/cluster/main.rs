@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod deployments;
 mod namespaces;
 mod reconciles;
+mod simulated_nodes;
 mod start;
 mod time;
