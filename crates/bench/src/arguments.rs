@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 pub const USAGE: &str = "\
-Usage: rkube-bench run --rkube FILE --directory DIR [--quick] [--only TEXT]
+Usage: rkube-bench run [controllers] --rkube FILE --directory DIR [--quick] [--only TEXT]
        rkube-bench load WORK --kubeconfig FILE [--seconds N]
        rkube-bench limit --certificate FILE --object-bytes N --pod-bytes N --event-bytes N --small-event-bytes N
 
   run    the whole table; data lies in a temporary directory under DIR, which should be on a real disk
-         --quick takes about a minute; --only keeps the rows whose name has TEXT in it
+         `controllers` leaves the others out; --quick takes about a minute; --only keeps the rows whose name has TEXT in it
   load   one kind of load on a running server, for a profiler: create, patch, get, pods, list, page, protobuf, watch
   limit  the server that answers from memory; `run` starts it";
 
@@ -25,6 +25,14 @@ pub struct RunOptions {
     pub directory: PathBuf,
     pub quick: bool,
     pub only: String,
+    /// Nothing but these rows.
+    pub group: Option<Group>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// What the cluster does by itself: controllers, scheduler, nodes.
+    Controllers,
 }
 
 pub struct LoadOptions {
@@ -51,6 +59,11 @@ pub fn parse(words: &[String]) -> Result<Command> {
             directory: flags.need("--directory")?.into(),
             quick: flags.take("--quick").is_some(),
             only: flags.take("--only").unwrap_or_default(),
+            group: match flags.take("").as_deref() {
+                None => None,
+                Some("controllers") => Some(Group::Controllers),
+                Some(other) => bail!("there are no rows {other:?}"),
+            },
         }),
         "load" => Command::Load(LoadOptions {
             work: flags.need("")?,
@@ -119,6 +132,8 @@ mod tests {
         let table = [
             ("run --rkube a --directory b", true),
             ("run --quick --rkube a --only get --directory b", true),
+            ("run controllers --rkube a --directory b", true),
+            ("run others --rkube a --directory b", false),
             ("run --rkube a", false),
             ("run --rkube a --directory b --fast c", false),
             ("load create --kubeconfig k", true),

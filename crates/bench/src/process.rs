@@ -58,6 +58,24 @@ impl Process {
     }
 }
 
+/// In such the kernel counts what a process has computed, whatever its own clock does.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+impl Process {
+    /// For how long it has computed so far, on all cores together.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
+        Ok(ticks(&stat)? as f64 / TICKS_PER_SECOND)
+    }
+}
+
+/// In user space and in the kernel: the 14th and the 15th field. The second, a name in parentheses, may have blanks in it.
+fn ticks(stat: &str) -> Result<u64> {
+    let (_, fields) = stat.rsplit_once(')').context("the kernel says something else than what it computed")?;
+    let times = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
+    Ok(times.collect::<Result<Vec<_>, _>>()?.iter().sum())
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         // It may be gone already.
@@ -82,5 +100,6 @@ mod tests {
         assert_eq!(kilobytes(status, "VmRSS:").unwrap(), 1234);
         assert_eq!(kilobytes(status, "RssAnon:").unwrap(), 12);
         assert!(kilobytes(status, "VmHWM:").is_err());
+        assert_eq!(ticks("7 (a b) c) S 1 2 3 4 5 6 7 8 9 10 110 20 0 0").unwrap(), 130);
     }
 }

@@ -11,13 +11,8 @@ use crate::metadata::{Labels, Pairs};
 /// The label that tells the pods of a Deployment's ReplicaSets apart.
 pub const HASH_LABEL: &str = "pod-template-hash";
 
-/// The letters of which names are made that shall spell nothing.
-const SAFE_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-
 const OFFSET_128: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 const PRIME_128: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-const OFFSET_32: u32 = 0x811c_9dc5;
-const PRIME_32: u32 = 0x0100_0193;
 
 /// What is kept of a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,15 +47,6 @@ impl Fingerprint {
 
     fn of_map(sum: u128) -> Fingerprint {
         Fingerprint::of(b'm', &sum.to_le_bytes())
-    }
-
-    /// A name for this: another one for each count of names that were taken.
-    pub fn name(self, collisions: Option<i64>) -> String {
-        let collisions = collisions.map(i64::to_le_bytes).into_iter().flatten();
-        let bytes = self.0.to_le_bytes().into_iter().chain(collisions);
-        let hash = bytes.fold(OFFSET_32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME_32));
-        let letters = hash.to_string().into_bytes().into_iter().map(|digit| usize::from(digit) % SAFE_LETTERS.len());
-        letters.map(|letter| char::from(SAFE_LETTERS[letter])).collect()
     }
 }
 
@@ -247,13 +233,5 @@ mod tests {
         let none = read(r#"{"spec":{}}"#).fingerprint;
         assert_eq!(read(r#"{"metadata":{"labels":{"pod-template-hash":"h"}},"spec":{}}"#).fingerprint, none);
         assert_eq!(read(table[1].0).labels.get(HASH_LABEL), Some("h"));
-    }
-
-    #[test]
-    fn names_are_safe_and_change_with_collisions() {
-        let of = read(r#"{"spec":{"a":1}}"#).fingerprint;
-        let names = [of.name(None), of.name(Some(1)), of.name(Some(2))];
-        assert!(names.iter().all(|name| name.bytes().all(|letter| SAFE_LETTERS.contains(&letter))), "{names:?}");
-        assert!(names[0] != names[1] && names[1] != names[2], "{names:?}");
     }
 }

@@ -10,6 +10,8 @@ use rkube_controllers::Selection;
 
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 use crate::identity::IdentityFlags;
+use crate::node_addresses::NodeAddressFlags;
+use crate::simulated_nodes::SimulatedNodeFlags;
 
 /// The Kubernetes release whose interface rkube serves.
 pub const KUBERNETES_VERSION: &str = "1.36.4";
@@ -138,6 +140,9 @@ pub struct Up {
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767")]
     pub service_node_port_range: PortRange,
 
+    #[command(flatten)]
+    pub node_addresses: NodeAddressFlags,
+
     /// How many requests that only read may be in flight; 0 for any number
     #[arg(long, value_name = "COUNT", default_value_t = 400)]
     pub max_requests_inflight: usize,
@@ -150,6 +155,13 @@ pub struct Up {
     /// those of kube-controller-manager
     #[arg(long, value_name = "NAME,...", default_value = "*", allow_hyphen_values = true)]
     pub controllers: Selection,
+
+    /// Run no scheduler: pods stay without a node until somebody else binds them
+    #[arg(long)]
+    pub no_scheduler: bool,
+
+    #[command(flatten)]
+    pub nodes: SimulatedNodeFlags,
 }
 
 const UP_EXAMPLES: &str = "\
@@ -160,6 +172,7 @@ them. Once everything answers, one line on stdout says so:
 Examples:
   rkube up
   rkube up --listen 0.0.0.0:6443 --data-dir /srv/rkube
+  rkube up --sim-nodes 3
   rkube up --store etcd=http://127.0.0.1:2379
   rkube up --store etcd=http://127.0.0.1:2379 --join-secret-file join-secret
   rkube up --service-cluster-ip-range 10.96.0.0/12,fd00:10:96::/112

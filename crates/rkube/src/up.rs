@@ -14,7 +14,7 @@ use anyhow::Context;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, InFlightMax};
 use rkube_cluster::certificates::tls;
-use rkube_cluster::{ControlPlane, Controllers, Listener};
+use rkube_cluster::{ControlPlane, Controllers, Listener, Scheduler};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
@@ -28,7 +28,9 @@ use crate::lock::Lock;
 use crate::logging::Written;
 use crate::pki::{self, ServerNames};
 use crate::signals::Signals;
-use crate::{advertise, authority, files, kubeconfig, lifetime, limits, logging, served, stores, tokens};
+use crate::{
+    advertise, authority, files, kubeconfig, lifetime, limits, logging, served, simulated_nodes, stores, tokens,
+};
 
 const LISTEN_HINT: &str = "choose another address with --listen, such as 127.0.0.1:0 for a free port";
 /// How often to ask whether a client that says nothing is still there; upstream's.
@@ -102,9 +104,16 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         root_ca: root_ca.clone(),
         selection: options.controllers.clone(),
         namespace_grace: Duration::ZERO,
+        node_ranges: options.node_addresses.ranges(options.service_cluster_ip_range.ranges())?,
     };
+    let mut parts = vec![controllers.into()];
+    if !options.no_scheduler {
+        parts.push(Scheduler { host_name: config.host_name.clone() }.into());
+    }
+    parts.extend(options.nodes.part()?);
     let listener = Listener { listener, tls, connections_max: limits::connections() };
-    let control_plane = ControlPlane::start(config, Some(listener), vec![controllers.into()]).await?;
+    let control_plane = ControlPlane::start(config, Some(listener), parts).await?;
+    simulated_nodes::warn_if_none(control_plane.host());
 
     let kubeconfig = directory.join("kubeconfig");
     kubeconfig::write(&kubeconfig, &url, &root_ca, &pki.admin);

@@ -1,11 +1,13 @@
 //! The run: what is measured, in which order. The two servers take turns, so that what else the machine does
 //! in these minutes meets both; of several short rounds the best counts.
 
+mod controllers;
 mod custom;
 mod garbage;
 mod roles;
 mod servers;
 mod single;
+mod test_clusters;
 mod webhooks;
 mod work;
 
@@ -16,7 +18,7 @@ use anyhow::{Result, bail};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use crate::arguments::{LoadOptions, RunOptions};
+use crate::arguments::{Group, LoadOptions, RunOptions};
 use crate::client::{Call, Protocol, Server};
 use crate::figures::{self, Unit, Work};
 use crate::load::{self, Load, Measured};
@@ -31,29 +33,24 @@ pub async fn run(options: RunOptions) -> Result<()> {
     std::fs::create_dir_all(&options.directory)?;
     let directory = tempfile::tempdir_in(&options.directory)?;
     let mut suite = Suite::new(options, directory);
+    if suite.options.group == Some(Group::Controllers) {
+        single::start_and_idle(&mut suite).await?;
+        controllers::run(&mut suite).await?;
+        test_clusters::run(&mut suite).await?;
+        return suite.print(begun);
+    }
     single::start_and_idle(&mut suite).await?;
     requests(&mut suite).await?;
     roles::run(&mut suite).await?;
     custom::run(&mut suite).await?;
     garbage::run(&mut suite).await?;
     webhooks::run(&mut suite).await?;
+    controllers::run(&mut suite).await?;
+    test_clusters::run(&mut suite).await?;
     single::filled(&mut suite).await?;
     single::etcd(&mut suite).await?;
     single::files(&mut suite)?;
-    let Suite { rows, duration, rounds, .. } = suite;
-    let mut stdout = std::io::stdout().lock();
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    writeln!(
-        stdout,
-        "Client and servers share {cores} cores. TLS, fsync, HTTP/1.1 where not said otherwise, one request"
-    )?;
-    writeln!(
-        stdout,
-        "at a time on a connection. The best of {rounds} rounds of {duration:?}, the two servers in turn.\n"
-    )?;
-    write!(stdout, "{}", table::render(&rows))?;
-    progress(&format!("done in {:.0} s", begun.elapsed().as_secs_f64()));
-    Ok(())
+    suite.print(begun)
 }
 
 /// One kind of load on a server that already runs.
@@ -107,6 +104,23 @@ impl Suite {
 
     fn wants(&self, work: &Work) -> bool {
         work.name.contains(&self.options.only)
+    }
+
+    fn print(&self, begun: Instant) -> Result<()> {
+        let mut stdout = std::io::stdout().lock();
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        writeln!(
+            stdout,
+            "Client and servers share {cores} cores. TLS, fsync, HTTP/1.1 where not said otherwise, one request"
+        )?;
+        writeln!(
+            stdout,
+            "at a time on a connection. The best of {} rounds of {:?}, the two servers in turn.\n",
+            self.rounds, self.duration
+        )?;
+        write!(stdout, "{}", table::render(&self.rows))?;
+        progress(&format!("done in {:.0} s", begun.elapsed().as_secs_f64()));
+        Ok(())
     }
 
     fn row(&mut self, work: &'static Work, ours: f64, limit: Option<f64>, note: String) {

@@ -22,8 +22,13 @@ pub struct Rkube {
 
 impl Rkube {
     pub async fn start(suite: &Suite, name: &str, arguments: &[&str]) -> Result<Rkube> {
+        std::fs::create_dir(suite.directory.path().join(name))?;
+        Rkube::again(suite, name, arguments).await
+    }
+
+    /// On the directory that one of this name has left.
+    pub async fn again(suite: &Suite, name: &str, arguments: &[&str]) -> Result<Rkube> {
         let directory = suite.directory.path().join(name);
-        std::fs::create_dir(&directory)?;
         let mut command = Command::new(&suite.options.rkube);
         command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(directory.join("data")).args(arguments);
         let Started { process, line, after } = Process::start(&mut command, &directory.join("log")).await?;

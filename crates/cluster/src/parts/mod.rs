@@ -4,8 +4,12 @@
 //! the opposite one, before the server does.
 
 mod controllers;
+mod scheduler;
+mod simulated_nodes;
 
-pub use controllers::{Controllers, Selection};
+pub use controllers::{Controllers, NodeRanges, Selection};
+pub use scheduler::Scheduler;
+pub use simulated_nodes::{NODES_MAX, NodeTemplate, SimulatedNodes};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;

@@ -35,11 +35,11 @@ pub struct Manager {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{}", requests::message(.0))]
+    #[error("a request failed")]
     Request(#[from] kube::Error),
     #[error("cannot adopt ReplicaSets: {0}")]
     Adopt(String),
-    #[error("an object cannot be read: {0}")]
+    #[error("an object cannot be read")]
     Read(#[from] serde_json::Error),
     #[error("the name {0} is taken by another ReplicaSet")]
     Taken(String),

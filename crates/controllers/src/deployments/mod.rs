@@ -3,6 +3,7 @@
 //! of Deployments.
 
 mod act;
+mod hash;
 mod plan;
 #[cfg(test)]
 mod plan_tests;
@@ -45,7 +46,7 @@ pub async fn run(context: Context) {
     let manager = Arc::new(act::Manager { client, clock, events, deployments, sets, pods, queue: queue.clone() });
     rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
         let manager = manager.clone();
-        async move { manager.reconcile(&key).await }
+        async move { manager.reconcile(&key).await.map_err(rkube_operator::Error::from) }
     })
     .await;
 }

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 
 use rkube_machinery::Text;
 
+use crate::deployments::hash;
 use crate::deployments::revisions::{self, DESIRED, MAX};
 use crate::deployments::sets::{Set, Sets, by_age};
 use crate::deployments::status::{self, Progress};
@@ -108,7 +109,7 @@ fn next_revision(sets: &Sets) -> i64 {
 }
 
 fn create(deployment: &Deployment, sets: &Sets) -> Work {
-    let hash = deployment.template.fingerprint.name(deployment.status.collision_count);
+    let hash = hash::template_hash(&deployment.item.json, deployment.status.collision_count);
     let room = NAME_MAX - 1 - hash.len();
     let name = &deployment.item.name;
     let name = name.get(..room).unwrap_or(name);

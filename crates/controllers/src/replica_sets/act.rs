@@ -34,14 +34,25 @@ pub struct Manager {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{}", requests::message(.0))]
+    #[error("a request failed")]
     Request(#[from] kube::Error),
-    #[error("unable to delete pods: {}", requests::message(.0))]
-    Delete(kube::Error),
+    #[error("unable to delete pods")]
+    Delete(#[source] kube::Error),
     #[error("cannot adopt pods: {0}")]
     Adopt(String),
-    #[error("the set cannot be read: {0}")]
+    #[error("the set cannot be read")]
     Read(#[from] serde_json::Error),
+}
+
+impl Error {
+    /// As it stands in the status of a set.
+    fn told(&self) -> String {
+        match self {
+            Error::Request(error) => requests::message(error),
+            Error::Delete(error) => format!("unable to delete pods: {}", requests::message(error)),
+            Error::Adopt(_) | Error::Read(_) => self.to_string(),
+        }
+    }
 }
 
 impl Manager {
@@ -63,7 +74,7 @@ impl Manager {
         };
         let now = self.clock.now_micros();
         let terminating = self.kind.tells_terminating.then_some(claims.terminating);
-        let failure = done.as_ref().err().map(ToString::to_string);
+        let failure = done.as_ref().err().map(Error::told);
         let status = plan::status(&set, &claims.active, terminating, failure.as_deref(), now);
         if status != set.status {
             self.write_status(&set, &status).await?;

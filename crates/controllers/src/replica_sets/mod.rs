@@ -91,7 +91,7 @@ async fn run(kind: &'static Kind, sets: fn(&Caches) -> Informer<ReplicaSet>, con
     let manager = Arc::new(act::Manager { kind, client, clock, events, sets: watched, pods, queue: queue.clone() });
     rkube_operator::run(kind.controller, queue, WORKERS, move |key: Key| {
         let manager = manager.clone();
-        async move { manager.reconcile(&key).await }
+        async move { manager.reconcile(&key).await.map_err(rkube_operator::Error::from) }
     })
     .await;
 }

@@ -27,6 +27,8 @@ pub(super) struct Said {
     pub reason: Text,
     pub message: String,
     pub at_nanos: i64,
+    /// Where, of a component that runs on a host.
+    pub host: Text,
 }
 
 /// What to write of it.
@@ -86,7 +88,7 @@ impl Correlator {
 
     /// The event, or one for all that are similar; and the key under which it is counted.
     fn combine(&mut self, said: Said) -> (u64, Record) {
-        let Said { about, event_type, reason, message, at_nanos } = &said;
+        let Said { about, event_type, reason, message, at_nanos, host: _ } = &said;
         let now = at_nanos / 1000;
         let group = hash(&(0, identity(about), event_type, reason));
         let similar = self.similar.entry(group, || Similar { messages: Vec::new(), last_micros: i64::MIN });
@@ -150,7 +152,7 @@ mod tests {
     fn said(message: &str, at_nanos: i64) -> Said {
         let about = Reference { kind: "Pod".into(), name: "p".into(), ..Reference::default() };
         let (event_type, reason) = (EventType::Normal, "Pulled".into());
-        Said { about, event_type, reason, message: message.to_owned(), at_nanos }
+        Said { about, event_type, reason, message: message.to_owned(), at_nanos, host: Text::default() }
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub struct Recorder {
     clock: Arc<dyn Clock>,
     /// The clock knows microseconds: this tells events of one of them apart.
     number: Arc<AtomicI64>,
+    host: Text,
 }
 
 impl Recorder {
@@ -31,8 +32,14 @@ impl Recorder {
     /// Of a component that runs on a host: events say on which.
     pub fn start_on(client: Client, clock: Arc<dyn Clock>, component: &str, host: &str) -> Recorder {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(write_all(client, Source { component: component.into(), host: host.into() }, receiver));
-        Recorder { sender, clock, number: Arc::default() }
+        tokio::spawn(write_all(client, component.into(), receiver));
+        Recorder { sender, clock, number: Arc::default(), host: host.into() }
+    }
+
+    /// The same, on another host: one who writes serves many.
+    #[must_use]
+    pub fn on(&self, host: &str) -> Recorder {
+        Recorder { host: host.into(), ..self.clone() }
     }
 
     pub fn normal(&self, about: &Reference, reason: &str, message: impl Into<String>) {
@@ -47,28 +54,24 @@ impl Recorder {
     pub fn event(&self, about: &Reference, event_type: EventType, reason: &str, message: impl Into<String>) {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let at_nanos = self.clock.now_micros() * 1000 + number % 1000;
-        let said = Said { about: about.clone(), event_type, reason: reason.into(), message: message.into(), at_nanos };
+        let (about, reason_text, host) = (about.clone(), reason.into(), self.host.clone());
+        let said = Said { about, event_type, reason: reason_text, message: message.into(), at_nanos, host };
         if self.sender.try_send(said).is_err() {
             tracing::debug!(reason, "too many events wait to be written: one is lost");
         }
     }
 }
 
-struct Source {
-    component: Text,
-    host: Text,
-}
-
-async fn write_all(client: Client, source: Source, mut receiver: mpsc::Receiver<Said>) {
+async fn write_all(client: Client, component: Text, mut receiver: mpsc::Receiver<Said>) {
     let mut correlator = Correlator::new();
     while let Some(said) = receiver.recv().await {
         if let Some(record) = correlator.correlate(said) {
-            write(&client, &source, &record).await;
+            write(&client, &component, &record).await;
         }
     }
 }
 
-async fn write(client: &Client, source: &Source, record: &Record) {
+async fn write(client: &Client, component: &str, record: &Record) {
     let events = format!("/api/v1/namespaces/{}/events", record.said.about.event_namespace());
     if record.count > 1 {
         let again = json!({
@@ -80,17 +83,17 @@ async fn write(client: &Client, source: &Source, record: &Record) {
             return;
         }
     }
-    create(client, &events, &event(source, record)).await;
+    create(client, &events, &event(component, record)).await;
 }
 
-fn event(source: &Source, record: &Record) -> Value {
+fn event(source: &str, record: &Record) -> Value {
     let Record { said, name, count, first_nanos, is_combined } = record;
-    let mut from = json!({ "component": source.component.as_str() });
-    if !source.host.is_empty() {
-        from["host"] = source.host.as_str().into();
+    let mut from = json!({ "component": source });
+    if !said.host.is_empty() {
+        from["host"] = said.host.as_str().into();
     }
     // As upstream has it: who reports what was combined is not said.
-    let (component, instance) = if *is_combined { ("", "") } else { (source.component.as_str(), source.host.as_str()) };
+    let (component, instance) = if *is_combined { ("", "") } else { (source, said.host.as_str()) };
     json!({
         "kind": "Event",
         "apiVersion": "v1",

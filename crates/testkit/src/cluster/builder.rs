@@ -9,8 +9,8 @@ use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, Features, InFlightMax};
 use rkube_cluster::certificates::{Pki, ServerNames, tls};
-use rkube_cluster::parts::Selection;
-use rkube_cluster::{ControlPlane, Controllers, Listener, Part, kubeconfig};
+use rkube_cluster::parts::{NodeRanges, Selection};
+use rkube_cluster::{ControlPlane, Controllers, Listener, Part, Scheduler, kubeconfig};
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::names::address::Subnet;
 use rkube_store::embedded::OpenOptions;
@@ -40,6 +40,7 @@ static PKI: LazyLock<Pki> = LazyLock::new(|| {
 pub struct Builder {
     store: StoreChoice,
     controllers: String,
+    schedules: bool,
     parts: Vec<Part>,
     virtual_time: bool,
     seed: u64,
@@ -58,6 +59,7 @@ impl Default for Builder {
         Builder {
             store: StoreChoice::Memory,
             controllers: "*".to_owned(),
+            schedules: true,
             parts: Vec::new(),
             virtual_time: false,
             seed: SEED,
@@ -91,6 +93,12 @@ impl Builder {
         self
     }
 
+    /// Pods stay without a node until the test binds them, or a scheduler of its own does.
+    pub fn no_scheduler(mut self) -> Self {
+        self.schedules = false;
+        self
+    }
+
     /// Something else that runs beside the API server, such as another scheduler.
     pub fn part(mut self, part: Part) -> Self {
         self.parts.push(part);
@@ -98,6 +106,7 @@ impl Builder {
     }
 
     /// Time passes only when there is nothing to do, and then at once: see [`TestCluster`].
+    #[cfg(feature = "virtual-time")]
     pub fn virtual_time(mut self) -> Self {
         self.virtual_time = true;
         self
@@ -130,8 +139,14 @@ impl Builder {
         let mut config = config(opened.store.clone(), clock.clone(), Arc::new(SeededEntropy::new(self.seed)));
         config.store_is_shared = store_is_shared;
         let selection: Selection = self.controllers.parse().unwrap_or_else(|error: String| panic!("{error}"));
-        let root_ca = PKI.ca.certificate.clone();
-        let mut parts = vec![Controllers { root_ca, selection, namespace_grace: Duration::ZERO }.into()];
+        let controllers = Controllers {
+            root_ca: PKI.ca.certificate.clone(),
+            selection,
+            namespace_grace: Duration::ZERO,
+            node_ranges: Some(NodeRanges::default()),
+        };
+        let mut parts = vec![controllers.into()];
+        parts.extend(self.schedules.then(|| Scheduler { host_name: config.host_name.clone() }.into()));
         parts.extend(self.parts);
         let plane = ControlPlane::start(config, listener, parts).await;
         let plane = plane.unwrap_or_else(|error| panic!("the cluster does not start: {error:?}"));

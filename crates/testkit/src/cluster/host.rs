@@ -31,6 +31,7 @@ impl VirtualClock {
     pub fn start() -> VirtualClock {
         let flavor = Handle::current().runtime_flavor();
         assert_eq!(flavor, RuntimeFlavor::CurrentThread, "virtual time needs a runtime of one thread: #[tokio::test]");
+        #[cfg(feature = "virtual-time")]
         if !is_paused() {
             tokio::time::pause();
         }
@@ -45,6 +46,7 @@ impl Clock for VirtualClock {
     }
 }
 
+#[cfg(feature = "virtual-time")]
 /// Whether the runtime's time stands while the machine's goes on: to pause it twice is an error that cannot be asked for.
 #[allow(clippy::disallowed_methods)]
 fn is_paused() -> bool {
@@ -79,7 +81,7 @@ impl Entropy for SeededEntropy {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "virtual-time"))]
 mod tests {
     use std::time::Duration;
 

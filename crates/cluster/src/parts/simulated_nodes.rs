@@ -1,0 +1,65 @@
+//! Simulated nodes: what is a `kubelet` on each of many machines elsewhere.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use rkube_access::UserRef;
+use rkube_node::simulated;
+pub use rkube_node::simulated::{NODES_MAX, Template as NodeTemplate};
+use rkube_operator::kube::core::ApiResource;
+use rkube_operator::{Caches, Manager, Selection};
+use tokio::sync::Notify;
+
+use super::Part;
+use crate::host::{Host, component_user};
+
+const AGENT: &str = "kubelet";
+/// Nodes may do what they have to by the node authorizer. There is none yet: in their own process they may do all.
+const GROUPS: [&str; 2] = ["system:nodes", "system:masters"];
+
+/// How many nodes there are, and what they are made of.
+pub struct SimulatedNodes {
+    pub count: usize,
+    pub template: NodeTemplate,
+    /// Whether a controller gives nodes the ranges of their pods.
+    pub ranges_are_given: bool,
+}
+
+impl From<SimulatedNodes> for Part {
+    fn from(options: SimulatedNodes) -> Part {
+        let (count, last) = (options.count, options.template.name(options.count.saturating_sub(1)));
+        let part = Part::new(None, move |host| start(options, host));
+        if count == 0 { part } else { part.settled(move |host| registered(host, count, last.to_string())) }
+    }
+}
+
+fn start(options: SimulatedNodes, host: &Host) -> Manager {
+    let SimulatedNodes { count, template, ranges_are_given } = options;
+    let caches = Caches::new(host.source(component_user("system:node", &GROUPS)));
+    let (clients, noting) = (host.clone(), caches.clone());
+    simulated::start(simulated::Config {
+        count,
+        template,
+        caches,
+        client: Box::new(move |node| clients.client_for(&noting, user(node), AGENT)),
+        clock: host.clock().clone(),
+        ranges_are_given,
+    })
+}
+
+fn user(node: &str) -> UserRef {
+    component_user(&format!("system:node:{node}"), &GROUPS)
+}
+
+/// Waits until the nodes are there. They are registered at once, so that the number and one of them will do.
+async fn registered(host: Host, count: usize, last: String) {
+    let caches = Caches::new(host.source(component_user("system:node", &GROUPS)));
+    let changed = Arc::new(Notify::new());
+    let notify = changed.clone();
+    let selection = Selection { metadata_only: true, ..Selection::default() };
+    let nodes =
+        caches.view(&ApiResource::erase::<Node>(&()), selection, |_| Some(())).on_change(move |_| notify.notify_one());
+    while nodes.len() < count || nodes.get("", &last).is_none() {
+        changed.notified().await;
+    }
+}

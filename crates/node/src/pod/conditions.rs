@@ -1,0 +1,126 @@
+//! The conditions that a node gives a pod, in upstream's order and words.
+
+use rkube_machinery::{Value, object, time};
+
+use super::plan;
+use super::spec::{Container, Role};
+use super::state::PodState;
+
+/// Those that nodes own, in the order in which they are written.
+const OWNED: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+/// What the conditions are made of.
+pub struct Seen<'a> {
+    pub pod: &'a Value,
+    pub containers: &'a [Container<'a>],
+    pub state: &'a PodState,
+    pub phase: &'a str,
+    pub now_seconds: i64,
+}
+
+struct Verdict {
+    status: bool,
+    reason: &'static str,
+    message: String,
+}
+
+const YES: Verdict = Verdict { status: true, reason: "", message: String::new() };
+
+fn no(reason: &'static str, message: String) -> Verdict {
+    Verdict { status: false, reason, message }
+}
+
+pub fn is_owned(condition: &str) -> bool {
+    OWNED.contains(&condition)
+}
+
+/// All of them: those of others as they are, then the node's own.
+pub fn conditions(seen: &Seen<'_>) -> Vec<Value> {
+    let old = seen.pod.get("status").list("conditions");
+    let mut all: Vec<Value> = old.iter().filter(|condition| !is_owned(condition.str("type"))).cloned().collect();
+    let containers_ready = containers_ready(seen);
+    let verdicts = [
+        if seen.state.addresses.is_empty() { no("", String::new()) } else { YES },
+        initialized(seen),
+        ready(seen, &containers_ready, &all),
+        containers_ready,
+        YES,
+    ];
+    let generation = seen.pod.get("metadata").int("generation");
+    for (name, verdict) in OWNED.into_iter().zip(verdicts) {
+        let status = if verdict.status { "True" } else { "False" };
+        let before = old.iter().find(|condition| condition.str("type") == name && condition.str("status") == status);
+        let since = before.map(|condition| condition.str("lastTransitionTime")).filter(|since| !since.is_empty());
+        let since = since.map_or_else(|| time::format_seconds(seen.now_seconds), str::to_owned);
+        let mut condition = object! { "type": name };
+        if generation != 0 {
+            condition.set("observedGeneration", generation);
+        }
+        condition.set("status", status);
+        condition.set("lastTransitionTime", since);
+        if !verdict.reason.is_empty() {
+            condition.set("reason", verdict.reason);
+        }
+        if !verdict.message.is_empty() {
+            condition.set("message", verdict.message);
+        }
+        all.push(condition);
+    }
+    all
+}
+
+fn containers_ready(seen: &Seen<'_>) -> Verdict {
+    match seen.phase {
+        "Succeeded" => return no("PodCompleted", String::new()),
+        "Failed" => return no("PodFailed", String::new()),
+        _ => {}
+    }
+    let counted = seen.containers.iter().filter(|container| matches!(container.role, Role::Sidecar | Role::Main));
+    let unready = counted.filter(|container| !seen.state.record(container.name()).is_some_and(|record| record.ready));
+    let names: Vec<&str> = unready.map(Container::name).collect();
+    if names.is_empty() {
+        return YES;
+    }
+    no("ContainersNotReady", format!("containers with unready status: [{}]", names.join(" ")))
+}
+
+fn ready(seen: &Seen<'_>, containers: &Verdict, conditions: &[Value]) -> Verdict {
+    if !containers.status {
+        return no(containers.reason, containers.message.clone());
+    }
+    let mut unready = Vec::new();
+    for gate in seen.pod.get("spec").list("readinessGates") {
+        let name = gate.str("conditionType");
+        match conditions.iter().find(|condition| condition.str("type") == name) {
+            None => unready.push(format!("corresponding condition of pod readiness gate \"{name}\" does not exist.")),
+            Some(condition) if condition.str("status") != "True" => unready.push(format!(
+                "the status of pod readiness gate \"{name}\" is not \"True\", but {}",
+                condition.str("status")
+            )),
+            Some(_) => {}
+        }
+    }
+    if unready.is_empty() { YES } else { no("ReadinessGatesNotReady", unready.join(", ")) }
+}
+
+fn initialized(seen: &Seen<'_>) -> Verdict {
+    if seen.phase == "Succeeded" {
+        return Verdict { reason: "PodCompleted", ..YES };
+    }
+    if plan::has_initialized(seen.containers, seen.state) {
+        return YES;
+    }
+    let init = seen.containers.iter().filter(|container| matches!(container.role, Role::Init | Role::Sidecar));
+    let incomplete = init.filter(|container| {
+        let record = seen.state.record(container.name());
+        match container.role {
+            Role::Sidecar => !record.is_some_and(|record| record.started),
+            _ => record.and_then(|record| record.exit()).is_none_or(|exit| exit.code != 0),
+        }
+    });
+    let names: Vec<&str> = incomplete.map(Container::name).collect();
+    if names.is_empty() {
+        return YES;
+    }
+    no("ContainersNotInitialized", format!("containers with incomplete status: [{}]", names.join(" ")))
+}

@@ -1,0 +1,227 @@
+//! The pods of simulated nodes: one look at a pod brings it to where it is now, writes that, and says when to look again.
+
+use std::hash::{DefaultHasher, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rkube_machinery::{Text, Value, json, object};
+use rkube_operator::{Key, Outcome};
+
+use super::api::{self, Answer};
+use super::behaviour::Settings;
+use super::containers::{Place, PodEvent, advance};
+use super::fleet::{Fleet, Held, SimulatedNode};
+use crate::admission::{Claim, admit};
+use crate::pod::backoff::micros;
+use crate::pod::spec;
+use crate::pod::state::{PodState, Verdict, micros_of};
+use crate::pod::status;
+
+/// A pod that is gone so soon is not told of in between: the next write says it, too.
+const END_IS_NEAR: Duration = Duration::from_secs(1);
+
+const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("the pod cannot be read: {0}")]
+    Unreadable(String),
+    #[error(transparent)]
+    Api(#[from] api::Error),
+}
+
+/// What is to be written, and when to look again.
+struct Step {
+    patch: Option<Value>,
+    /// Nothing of the pod runs, and it is to go.
+    remove: bool,
+    events: Vec<PodEvent>,
+    wake_micros: Option<i64>,
+    /// Nothing needs to be held of it any more.
+    ended: bool,
+}
+
+pub(super) async fn reconcile(fleet: Arc<Fleet>, key: Key) -> Result<Outcome, Error> {
+    let view = fleet.pods.get(&key.namespace, &key.name);
+    let found = view.and_then(|view| fleet.nodes.get(&view.node).map(|node| (view, node)));
+    let Some((view, node)) = found else {
+        fleet.forget(&key);
+        return Ok(Outcome::Unchanged);
+    };
+    if node.is_away() {
+        return Ok(Outcome::Unchanged);
+    }
+    let pod = json::parse(&view.json).map_err(|error| Error::Unreadable(error.to_string()))?;
+    let mut held = hold(&fleet, node, &key, &view.uid, &view.node, &pod);
+    let step = step(&fleet, node, &mut held, &pod);
+    if let Some(wake) = step.wake_micros {
+        let delay = u64::try_from(wake - fleet.now_micros()).unwrap_or(0);
+        fleet.pod_queue.add_after(key.clone(), Duration::from_micros(delay));
+    }
+    fleet.tell(node, &pod, &step.events);
+    let outcome = paced(&mut held, step.patch.as_ref());
+    let uid = held.uid.clone();
+    if step.ended {
+        fleet.release(&held);
+    } else {
+        fleet.held.lock().insert(key.clone(), held);
+    }
+    write(&fleet, node, &key, &uid, step).await?;
+    Ok(outcome)
+}
+
+/// Takes what is held of the pod; of one that comes as new, makes it of what the API has.
+fn hold(fleet: &Fleet, node: &SimulatedNode, key: &Key, uid: &Text, name: &Text, pod: &Value) -> Held {
+    let held = fleet.held.lock().remove(key);
+    if let Some(held) = held {
+        if held.uid == *uid {
+            return held;
+        }
+        // Another pod of the same name.
+        fleet.release(&held);
+    }
+    let state = PodState::recover(pod);
+    if !spec::is_terminal(pod.get("status").str("phase")) && state.addresses.first() != Some(&node.address) {
+        fleet.addresses.keep(&state.addresses);
+    }
+    Held { uid: uid.clone(), node: name.clone(), state, last_patch: 0 }
+}
+
+fn step(fleet: &Fleet, node: &SimulatedNode, held: &mut Held, pod: &Value) -> Step {
+    let now = fleet.now_micros();
+    let is_deleted = spec::is_deleted(pod);
+    if spec::is_terminal(pod.get("status").str("phase")) && !held.state.runs_anything() {
+        let remove = is_deleted && !is_only_held_by_finalizers(pod);
+        return Step { patch: observed(pod), remove, events: Vec::new(), wake_micros: None, ended: true };
+    }
+    let mut events = Vec::new();
+    if !is_deleted {
+        take_in(fleet, node, held, pod, &mut events);
+    }
+    let deadline = check_deadline(&mut held.state, pod, now, &mut events);
+    let place = Place {
+        node: &held.node,
+        images: &fleet.images,
+        stop_delay: Settings::of(pod).duration("stop-delay").unwrap_or(fleet.config.template.stop_delay),
+    };
+    let has_sandbox = !held.state.addresses.is_empty() || is_deleted || held.state.verdict.is_some();
+    let mut wake_micros = deadline;
+    if has_sandbox {
+        let told = advance(pod, &mut held.state, place, now);
+        events.extend(told.events);
+        wake_micros = [deadline, told.wake_micros].into_iter().flatten().min();
+    }
+    let containers = spec::containers(pod);
+    let new = status::status(pod, &containers, &held.state, &[node.address], now);
+    let stops_soon = held.state.stopped_at_micros.is_some_and(|at| at - now <= micros(END_IS_NEAR));
+    let patch = if stops_soon { None } else { status::patch(pod, &new) };
+    let remove = is_deleted && !held.state.runs_anything();
+    let ended = remove || spec::is_terminal(new.str("phase"));
+    Step { patch, remove, events, wake_micros, ended }
+}
+
+/// Lets the pod in and gives it addresses, if that has not happened yet.
+fn take_in(fleet: &Fleet, node: &SimulatedNode, held: &mut Held, pod: &Value, events: &mut Vec<PodEvent>) {
+    if held.state.verdict.is_some() {
+        return;
+    }
+    let view = fleet.node_views.get("", &held.node);
+    let mut usage = node.usage.lock();
+    if !usage.has(&held.uid) {
+        let claim = Claim::of(pod);
+        // One that has begun was let in by another life of this process.
+        let is_new = pod.get("status").str("startTime").is_empty();
+        let verdict = view.as_deref().filter(|_| is_new).map(|view| admit(pod, &claim, &view.object, &usage));
+        if let Some(Err(why)) = verdict {
+            events.push(PodEvent {
+                field_path: String::new(),
+                warning: true,
+                reason: why.reason.clone(),
+                message: why.message.clone(),
+            });
+            let message = format!("Pod was rejected: {}", why.message);
+            held.state.verdict = Some(Verdict { reason: why.reason.into(), message, rejected: true });
+            return;
+        }
+        usage.add(&held.uid, claim);
+    }
+    drop(usage);
+    if held.state.addresses.is_empty() {
+        held.state.addresses = match spec::is_host_network(pod) {
+            true => vec![node.address],
+            false => {
+                let ranges = fleet.ranges(node, view.as_deref());
+                let taken = (!ranges.is_empty()).then(|| fleet.addresses.take(&held.node, &ranges));
+                taken.flatten().unwrap_or_default()
+            }
+        };
+    }
+}
+
+/// When the pod has run for long enough, by its own wish.
+fn check_deadline(state: &mut PodState, pod: &Value, now: i64, events: &mut Vec<PodEvent>) -> Option<i64> {
+    let seconds = pod.get("spec").get("activeDeadlineSeconds").as_int()?;
+    let started = match pod.get("status").str("startTime") {
+        "" => now,
+        text => micros_of(text),
+    };
+    let at = started.saturating_add(seconds.saturating_mul(1_000_000));
+    if at > now {
+        return Some(at);
+    }
+    if state.verdict.is_none() && !spec::is_deleted(pod) {
+        let reason = "DeadlineExceeded";
+        state.verdict = Some(Verdict { reason: reason.into(), message: DEADLINE_MESSAGE.to_owned(), rejected: false });
+        events.push(PodEvent {
+            field_path: String::new(),
+            warning: false,
+            reason: reason.to_owned(),
+            message: DEADLINE_MESSAGE.to_owned(),
+        });
+    }
+    None
+}
+
+/// A pod that has ended says no more than which generation of it was seen.
+fn observed(pod: &Value) -> Option<Value> {
+    let metadata = pod.get("metadata");
+    let generation = metadata.int("generation");
+    (pod.get("status").int("observedGeneration") < generation).then(|| {
+        object! {
+            "metadata": object! { "uid": metadata.str("uid") },
+            "status": object! { "observedGeneration": generation },
+        }
+    })
+}
+
+/// Its removal was asked for already.
+fn is_only_held_by_finalizers(pod: &Value) -> bool {
+    let metadata = pod.get("metadata");
+    !metadata.list("finalizers").is_empty() && metadata.get("deletionGracePeriodSeconds").as_int() == Some(0)
+}
+
+/// Who has to write the same again is undone by somebody: it waits longer each time.
+fn paced(held: &mut Held, patch: Option<&Value>) -> Outcome {
+    let Some(patch) = patch else { return Outcome::Unchanged };
+    let mut hasher = DefaultHasher::new();
+    hasher.write(json::to_string(patch).as_bytes());
+    let hash = hasher.finish();
+    let is_again = std::mem::replace(&mut held.last_patch, hash) == hash;
+    if is_again { Outcome::Wrote } else { Outcome::Unchanged }
+}
+
+async fn write(fleet: &Fleet, node: &SimulatedNode, key: &Key, uid: &str, step: Step) -> Result<(), Error> {
+    if let Some(patch) = &step.patch {
+        let path = format!("/api/v1/namespaces/{}/pods/{}/status", key.namespace, key.name);
+        if api::patch_strategic(&node.client, &path, patch).await? != Answer::Done {
+            // It is gone, or another: the watch says so.
+            fleet.forget(key);
+            return Ok(());
+        }
+    }
+    if step.remove {
+        api::remove_pod(&node.client, &key.namespace, &key.name, uid).await?;
+        fleet.forget(key);
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! The scheduler without time, network or tasks of its own: changes of pods and nodes go in, decisions come out. Whoever
+//! drives it tells what became of them.
+//!
+//! What holds: a pod waits in the queue, or is being bound, or has a node, or is not known; never two of these. A pod is
+//! given a node only if it fits there beside all that are known to be there or are on their way. What the API has not
+//! confirmed stays assumed until it is known to have failed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rkube_machinery::Text;
+use tokio::time::Instant;
+
+use crate::cycle::{Decision, Placer};
+use crate::plugins::ClusterEvent;
+use crate::queue::{Failure, Queue, Queued};
+use crate::snapshot::Snapshot;
+use crate::view::{Node, Pod};
+
+pub struct Core {
+    /// The names that pods call this scheduler by.
+    names: Vec<Text>,
+    snapshot: Snapshot,
+    queue: Queue,
+    placer: Placer,
+    /// Pods whose binding was decided, and of which it is not known yet whether it was done.
+    binding: HashMap<Text, Queued>,
+}
+
+/// What to do.
+#[derive(Debug)]
+pub enum Step {
+    /// The pod is to be bound; then [`Core::bound`] says what became of it.
+    Bind { pod: Arc<Pod>, node: Text },
+    /// No node would have the pod; it waits.
+    Refused { pod: Arc<Pod>, message: String },
+    /// The pod is being deleted, and is not tried.
+    Skipped { pod: Arc<Pod> },
+}
+
+/// What became of a binding, beyond doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    Done,
+    /// The pod has no node, or another one.
+    Failed,
+    /// There is no such pod any more.
+    Gone,
+}
+
+impl Core {
+    pub fn new(names: Vec<Text>, percentage: usize, seed: u64) -> Core {
+        Core {
+            names,
+            snapshot: Snapshot::default(),
+            queue: Queue::default(),
+            placer: Placer::new(percentage, seed),
+            binding: HashMap::new(),
+        }
+    }
+
+    pub fn node_changed(&mut self, old: Option<&Node>, new: Option<&Node>, now: Instant) {
+        match (old, new) {
+            // Most changes are heartbeats.
+            (Some(old), Some(new)) if old == new => {}
+            (Some(old), Some(new)) => {
+                self.snapshot.set_node(new);
+                self.queue.happened(&ClusterEvent::NodeUpdated { old, new }, now);
+            }
+            (None, Some(new)) => {
+                self.snapshot.set_node(new);
+                self.queue.happened(&ClusterEvent::NodeAdded(new), now);
+            }
+            (Some(old), None) => self.snapshot.remove_node(&old.name),
+            (None, None) => {}
+        }
+    }
+
+    pub fn pod_changed(&mut self, old: Option<&Arc<Pod>>, new: Option<&Arc<Pod>>, now: Instant) {
+        match (old, new) {
+            // Everything is told again when a watch was interrupted.
+            (Some(old), Some(new)) if old.revision == new.revision && old.uid == new.uid => {}
+            (Some(old), Some(new)) if old.uid != new.uid => {
+                self.pod_gone(old, now);
+                self.pod_is(new, now);
+            }
+            (_, Some(new)) => self.pod_is(new, now),
+            (Some(old), None) => self.pod_gone(old, now),
+            (None, None) => {}
+        }
+    }
+
+    /// Tries the next pod. None: there is nothing to do before [`Core::next_deadline`].
+    pub fn step(&mut self, now: Instant) -> Option<Step> {
+        let queued = self.queue.pop(now)?;
+        let pod = queued.pod.clone();
+        if pod.is_terminating {
+            return Some(Step::Skipped { pod });
+        }
+        match self.placer.place(&pod, &mut self.snapshot) {
+            Decision::Place(node) => {
+                let name = self.snapshot.node(node).details.name.clone();
+                self.snapshot.assume(pod.clone(), node);
+                self.binding.insert(pod.uid.clone(), queued);
+                Some(Step::Bind { pod, node: name })
+            }
+            Decision::Refuse(refusal) => {
+                self.queue.failed(queued, &Failure::Refused(refusal.plugins), now);
+                Some(Step::Refused { pod, message: refusal.message })
+            }
+        }
+    }
+
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.queue.next_deadline()
+    }
+
+    /// What became of a binding. The pod as it is now, if it waits again.
+    pub fn bound(&mut self, uid: &str, outcome: Bound, now: Instant) -> Option<Arc<Pod>> {
+        // If not: the API has shown the pod on a node, or gone.
+        let queued = self.binding.remove(uid)?;
+        if outcome == Bound::Done {
+            return None;
+        }
+        if let Some(pod) = self.snapshot.remove_pod(uid) {
+            self.queue.happened(&ClusterEvent::PodRemoved(&pod), now);
+        }
+        if outcome == Bound::Gone {
+            return None;
+        }
+        let pod = queued.pod.clone();
+        self.queue.failed(queued, &Failure::Error, now);
+        Some(pod)
+    }
+
+    /// How many pods are to be tried, wait after a failure, are refused, and are being bound.
+    pub fn counts(&self) -> (usize, usize, usize, usize) {
+        let (active, backoff, unschedulable) = self.queue.counts();
+        (active, backoff, unschedulable, self.binding.len())
+    }
+
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    fn pod_is(&mut self, pod: &Arc<Pod>, now: Instant) {
+        if pod.is_assigned() {
+            self.queue.remove(&pod.uid);
+            self.binding.remove(&pod.uid);
+            let before = self.snapshot.pod(&pod.uid).cloned();
+            self.snapshot.assign(pod);
+            if let Some(before) = before {
+                self.queue.happened(&ClusterEvent::PodUpdated { old: &before, new: pod }, now);
+            }
+            return;
+        }
+        if let Some(queued) = self.binding.get_mut(&pod.uid) {
+            queued.pod = pod.clone();
+            return;
+        }
+        let is_ours = pod.pending.as_ref().is_some_and(|pending| self.names.contains(&pending.scheduler_name));
+        // One that is bound may be shown as it was before for a while; none loses its node.
+        if is_ours && self.snapshot.pod(&pod.uid).is_none() {
+            self.queue.update(pod, now);
+        }
+    }
+
+    fn pod_gone(&mut self, pod: &Arc<Pod>, now: Instant) {
+        self.queue.remove(&pod.uid);
+        self.binding.remove(&pod.uid);
+        if let Some(pod) = self.snapshot.remove_pod(&pod.uid) {
+            self.queue.happened(&ClusterEvent::PodRemoved(&pod), now);
+        }
+    }
+}
