@@ -5,11 +5,17 @@
 mod clusterrole_aggregation;
 mod conditions;
 mod deployments;
+mod endpoints;
+mod endpointslice;
+mod endpointslice_mirroring;
 mod garbage_collector;
 mod metadata;
 mod namespaced;
 mod namespaces;
+mod node_ipam;
 mod node_lifecycle;
+mod nodes;
+mod pod_gc;
 mod pods;
 mod replica_sets;
 mod requests;
@@ -18,6 +24,7 @@ mod selection;
 mod service_account_tokens;
 mod service_accounts;
 mod service_cidrs;
+mod services;
 mod template;
 mod volume_protection;
 
@@ -28,6 +35,7 @@ use rkube_machinery::host::Clock;
 use rkube_operator::kube::Client;
 use rkube_operator::{Caches, Manager};
 
+pub use node_ipam::NodeRanges;
 pub use rkube_operator::Health;
 pub use selection::Selection;
 pub use service_account_tokens::{SignToken, TokenClaims};
@@ -46,6 +54,8 @@ pub struct Config {
     pub selection: Selection,
     /// How long a namespace that is to go is left alone.
     pub namespace_grace: Duration,
+    /// What nodes get the addresses of their pods from; None: they get none.
+    pub node_ranges: Option<NodeRanges>,
 }
 
 /// Who controllers are that are no service account but the controller manager itself.
@@ -90,6 +100,19 @@ pub fn start(config: &Config) -> Manager {
         volume_protection::classes,
     );
     starter.add("node-lifecycle-controller", "node-controller", node_lifecycle::run);
+    if let Some(ranges) = config.node_ranges.clone().map(Arc::new) {
+        starter.add("node-ipam-controller", "node-controller", move |context| node_ipam::run(context, ranges.clone()));
+    } else {
+        starter.there.push("node-ipam-controller");
+    }
+    starter.add("endpoints-controller", "endpoint-controller", endpoints::run);
+    starter.add("endpointslice-controller", "endpointslice-controller", endpointslice::run);
+    starter.add(
+        "endpointslice-mirroring-controller",
+        "endpointslicemirroring-controller",
+        endpointslice_mirroring::run,
+    );
+    starter.add("pod-garbage-collector-controller", "pod-garbage-collector", pod_gc::run);
     starter.add("deployment-controller", "deployment-controller", deployments::run);
     starter.add("replicaset-controller", "replicaset-controller", replica_sets::run_replica_sets);
     starter.add(

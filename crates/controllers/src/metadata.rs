@@ -34,6 +34,10 @@ impl Labels {
         Some(self.0[place].1.as_str())
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&Text, &Text)> {
         self.0.iter().map(|(key, value)| (key, value))
     }
@@ -131,12 +135,11 @@ impl RawMetadata<'_> {
     /// The owner that is the controller.
     pub fn controller(&self) -> Option<Arc<Owner>> {
         let owner = self.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
-        Some(OWNERS.share(Owner {
-            api_version: Text::new(&owner.api_version),
-            kind: Text::new(&owner.kind),
-            name: Text::new(&owner.name),
-            uid: Text::new(&owner.uid),
-        }))
+        Some(owner.shared())
+    }
+
+    pub fn owners(&self) -> impl Iterator<Item = Arc<Owner>> {
+        self.owner_references.iter().flatten().map(RawOwner::shared)
     }
 
     pub fn created(&self) -> Option<i64> {
@@ -145,6 +148,17 @@ impl RawMetadata<'_> {
 
     pub fn deleted(&self) -> Option<i64> {
         seconds(self.deletion_timestamp.as_deref())
+    }
+}
+
+impl RawOwner<'_> {
+    fn shared(&self) -> Arc<Owner> {
+        OWNERS.share(Owner {
+            api_version: Text::new(&self.api_version),
+            kind: Text::new(&self.kind),
+            name: Text::new(&self.name),
+            uid: Text::new(&self.uid),
+        })
     }
 }
 

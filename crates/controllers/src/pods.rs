@@ -2,10 +2,12 @@
 //! hundred bytes. A controller that needs more of pods adds it here, so that there stays one cache of them.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
 use rkube_machinery::Text;
+use rkube_machinery::names::address;
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::{Caches, Index, Informer, Item, Key, Selection};
 use serde::Deserialize;
@@ -39,6 +41,26 @@ pub struct Pod {
     /// The most restarts of a container, and of a sidecar.
     pub restarts: (i32, i32),
     pub deletion_cost: i32,
+    /// Whether the node put it out to save itself.
+    pub evicted: bool,
+    pub network: Network,
+}
+
+/// How a pod is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Network {
+    pub addresses: Box<[IpAddr]>,
+    pub hostname: Text,
+    pub subdomain: Text,
+    /// The ports that have names, of containers first, then of sidecars.
+    pub ports: Box<[NamedPort]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedPort {
+    pub name: Text,
+    pub protocol: Text,
+    pub port: i32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,6 +130,8 @@ impl Pod {
                 most_restarts(&status.init_container_statuses, |name| spec.is_sidecar(name))
             }),
             deletion_cost: metadata.annotations.get(DELETION_COST).and_then(deletion_cost).unwrap_or(0),
+            evicted: status.reason.as_deref() == Some("Evicted"),
+            network: network(&spec, &status),
         })
     }
 
@@ -156,6 +180,26 @@ impl Phase {
     }
 }
 
+fn network(spec: &RawSpec<'_>, status: &RawStatus<'_>) -> Network {
+    let text = |text: &Option<Cow<'_, str>>| Text::new(text.as_deref().unwrap_or_default());
+    let containers = spec.containers.iter().flatten().chain(spec.sidecars());
+    let named = containers.flat_map(|container| container.ports.iter().flatten()).filter_map(|port| {
+        let name = Text::new(port.name.as_deref()?);
+        Some(NamedPort {
+            name,
+            protocol: Text::new(port.protocol.as_deref().unwrap_or("TCP")),
+            port: port.container_port,
+        })
+    });
+    let addresses = status.pod_ips.iter().flatten();
+    Network {
+        addresses: addresses.filter_map(|address| address::parse_sloppy(address.ip.as_deref()?)).collect(),
+        hostname: text(&spec.hostname),
+        subdomain: text(&spec.subdomain),
+        ports: named.collect(),
+    }
+}
+
 /// As upstream reads it: without a plus, and without zeros before it unless there is a minus.
 fn deletion_cost(text: &str) -> Option<i32> {
     let plain = text == "0" || text.starts_with(|first: char| first == '-' || ('1'..='9').contains(&first));
@@ -183,13 +227,23 @@ struct RawSpec<'a> {
     #[serde(borrow)]
     node_name: Option<Cow<'a, str>>,
     #[serde(borrow)]
+    hostname: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    subdomain: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    containers: Option<Vec<RawContainer<'a>>>,
+    #[serde(borrow)]
     init_containers: Option<Vec<RawContainer<'a>>>,
 }
 
-impl RawSpec<'_> {
+impl<'a> RawSpec<'a> {
     fn is_sidecar(&self, name: &str) -> bool {
-        let mut containers = self.init_containers.iter().flatten();
-        containers.any(|container| container.name == name && container.restart_policy.as_deref() == Some("Always"))
+        self.sidecars().any(|container| container.name == name)
+    }
+
+    fn sidecars(&self) -> impl Iterator<Item = &RawContainer<'a>> {
+        let containers = self.init_containers.iter().flatten();
+        containers.filter(|container| container.restart_policy.as_deref() == Some("Always"))
     }
 }
 
@@ -200,6 +254,18 @@ struct RawContainer<'a> {
     name: Cow<'a, str>,
     #[serde(borrow, default)]
     restart_policy: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    ports: Option<Vec<RawPort<'a>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawPort<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    protocol: Option<Cow<'a, str>>,
+    container_port: i32,
 }
 
 #[derive(Default, Deserialize)]
@@ -208,6 +274,10 @@ struct RawStatus<'a> {
     #[serde(borrow)]
     phase: Option<Cow<'a, str>>,
     #[serde(borrow)]
+    reason: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "podIPs")]
+    pod_ips: Option<Vec<RawAddress<'a>>>,
+    #[serde(borrow)]
     start_time: Option<Cow<'a, str>>,
     #[serde(borrow)]
     conditions: Option<Vec<RawCondition<'a>>>,
@@ -215,6 +285,12 @@ struct RawStatus<'a> {
     container_statuses: Option<Vec<RawContainerStatus<'a>>>,
     #[serde(borrow)]
     init_container_statuses: Option<Vec<RawContainerStatus<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct RawAddress<'a> {
+    #[serde(borrow, default)]
+    ip: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -272,8 +348,31 @@ mod tests {
         assert_eq!((pod.created, pod.deleted, pod.started), (Some(5), None, Some(6)));
         assert_eq!((pod.phase, pod.ready, pod.ready_changed), (Phase::Running, true, Some(10)));
         assert_eq!((pod.restarts, pod.deletion_cost), ((4, 2), -5));
+        assert_eq!(pod.network, Network::default());
         let bare = read(&json!({ "metadata": {} }));
         assert_eq!((bare.phase, bare.ready, bare.controller), (Phase::Pending, false, None));
+    }
+
+    #[test]
+    fn how_a_pod_is_reached_is_read() {
+        let port = |name: &str, port: i32| json!({ "name": name, "containerPort": port, "protocol": "TCP" });
+        let pod = read(&json!({
+            "metadata": {},
+            "spec": {
+                "hostname": "h", "subdomain": "s",
+                "containers": [{ "name": "c", "ports": [{ "containerPort": 1 }, port("http", 2)] }],
+                "initContainers": [
+                    { "name": "i", "ports": [port("init", 3)] },
+                    { "name": "s", "restartPolicy": "Always", "ports": [port("side", 4)] },
+                ],
+            },
+            "status": { "reason": "Evicted", "podIP": "10.0.0.1", "podIPs": [{ "ip": "10.0.0.1" }, { "ip": "fd00::1" }] },
+        }));
+        let ports = pod.network.ports.iter().map(|port| (port.name.as_str(), port.protocol.as_str(), port.port));
+        assert_eq!(ports.collect::<Vec<_>>(), [("http", "TCP", 2), ("side", "TCP", 4)]);
+        assert_eq!((pod.network.hostname.as_str(), pod.network.subdomain.as_str()), ("h", "s"));
+        assert_eq!(pod.network.addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>(), ["10.0.0.1", "fd00::1"]);
+        assert!(pod.evicted);
     }
 
     #[test]

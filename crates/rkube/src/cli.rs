@@ -10,6 +10,7 @@ use rkube_controllers::Selection;
 
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 use crate::identity::IdentityFlags;
+use crate::node_addresses::NodeAddressFlags;
 use crate::simulated_nodes::SimulatedNodeFlags;
 
 /// The Kubernetes release whose interface rkube serves.
@@ -138,6 +139,9 @@ pub struct Up {
     /// Where services of type NodePort get their ports from
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767")]
     pub service_node_port_range: PortRange,
+
+    #[command(flatten)]
+    pub node_addresses: NodeAddressFlags,
 
     /// How many requests that only read may be in flight; 0 for any number
     #[arg(long, value_name = "COUNT", default_value_t = 400)]

@@ -23,6 +23,7 @@ mod lifetime;
 mod limits;
 mod lock;
 mod logging;
+mod node_addresses;
 mod pki;
 mod served;
 mod signals;

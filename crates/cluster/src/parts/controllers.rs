@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use rkube_access::UserRef;
 use rkube_access::authenticate::service_account::LegacyClaims;
 use rkube_apiserver::ApiServer;
-pub use rkube_controllers::Selection;
+pub use rkube_controllers::{NodeRanges, Selection};
 use rkube_controllers::{SignToken, TokenClaims};
 use rkube_operator::{Caches, Manager};
 use tokio::sync::Notify;
@@ -29,6 +29,8 @@ pub struct Controllers {
     pub selection: Selection,
     /// How long a namespace that is to go is left alone.
     pub namespace_grace: Duration,
+    /// What nodes get the addresses of their pods from; None: they get none.
+    pub node_ranges: Option<NodeRanges>,
 }
 
 impl From<Controllers> for Part {
@@ -53,7 +55,7 @@ async fn first_namespace(host: Host) {
 }
 
 fn start(options: Controllers, host: &Host) -> Manager {
-    let Controllers { root_ca, selection, namespace_grace } = options;
+    let Controllers { root_ca, selection, namespace_grace, node_ranges } = options;
     let caches = Caches::new(host.source(component_user(MANAGER_USER, &[])));
     let (clients, noting) = (host.clone(), caches.clone());
     rkube_controllers::start(&rkube_controllers::Config {
@@ -64,6 +66,7 @@ fn start(options: Controllers, host: &Host) -> Manager {
         clock: host.clock().clone(),
         selection,
         namespace_grace,
+        node_ranges,
     })
 }
 

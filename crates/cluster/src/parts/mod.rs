@@ -7,7 +7,7 @@ mod controllers;
 mod scheduler;
 mod simulated_nodes;
 
-pub use controllers::{Controllers, Selection};
+pub use controllers::{Controllers, NodeRanges, Selection};
 pub use scheduler::Scheduler;
 pub use simulated_nodes::{NODES_MAX, NodeTemplate, SimulatedNodes};
 

@@ -24,7 +24,7 @@ const UNAVAILABLE: [&str; 9] = [
 pub const REPORTED_MAX: usize = 50;
 
 /// What all images are said to take.
-const SIZE_BYTES: i64 = 32 << 20;
+pub const SIZE_BYTES: i64 = 32 << 20;
 
 pub struct Images {
     unavailable: Vec<String>,
@@ -78,9 +78,8 @@ impl Images {
     /// As the node's status has them.
     pub fn reported(&self, node: &str) -> Vec<Value> {
         let nodes = self.present.lock();
-        let images = nodes.get(node).map(|present| present.order.iter().cloned().collect()).unwrap_or_else(Vec::new);
+        let images = nodes.get(node).into_iter().flat_map(|present| &present.order);
         images
-            .iter()
             .map(|image| {
                 let names = vec![Value::from(ids::image(image)), Value::from(image.clone())];
                 object! { "names": names, "sizeBytes": SIZE_BYTES }

@@ -70,6 +70,7 @@ async fn controllers_work_in_a_process_of_their_own() {
         clock: Arc::new(StandingClock),
         selection: rkube_controllers::Selection::default(),
         namespace_grace: Duration::ZERO,
+        node_ranges: None,
     });
     let namespaces: Api<Namespace> = Api::all(administrator.clone());
     let crowded = Namespace { metadata: map("crowded").metadata, ..Namespace::default() };

@@ -9,7 +9,7 @@ use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, Features, InFlightMax};
 use rkube_cluster::certificates::{Pki, ServerNames, tls};
-use rkube_cluster::parts::Selection;
+use rkube_cluster::parts::{NodeRanges, Selection};
 use rkube_cluster::{ControlPlane, Controllers, Listener, Part, Scheduler, kubeconfig};
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::names::address::Subnet;
@@ -139,8 +139,13 @@ impl Builder {
         let mut config = config(opened.store.clone(), clock.clone(), Arc::new(SeededEntropy::new(self.seed)));
         config.store_is_shared = store_is_shared;
         let selection: Selection = self.controllers.parse().unwrap_or_else(|error: String| panic!("{error}"));
-        let root_ca = PKI.ca.certificate.clone();
-        let mut parts = vec![Controllers { root_ca, selection, namespace_grace: Duration::ZERO }.into()];
+        let controllers = Controllers {
+            root_ca: PKI.ca.certificate.clone(),
+            selection,
+            namespace_grace: Duration::ZERO,
+            node_ranges: Some(NodeRanges::default()),
+        };
+        let mut parts = vec![controllers.into()];
         parts.extend(self.schedules.then(|| Scheduler { host_name: config.host_name.clone() }.into()));
         parts.extend(self.parts);
         let plane = ControlPlane::start(config, listener, parts).await;

@@ -116,7 +116,12 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         log: Arc::new(move || log.check(&SystemClock)),
         disabled_plugins,
     };
-    let controllers = Controllers { root_ca: pair.certificate.clone(), selection, namespace_grace: NAMESPACE_GRACE };
+    let controllers = Controllers {
+        root_ca: pair.certificate.clone(),
+        selection,
+        namespace_grace: NAMESPACE_GRACE,
+        node_ranges: None,
+    };
     let listener = Listener { listener, tls, connections_max: limits::connections() };
     let control_plane = ControlPlane::start(config, Some(listener), vec![controllers.into()]).await?;
     Ok(Cluster { control_plane, store: store.store, held: () })

@@ -1,0 +1,322 @@
+//! Which EndpointSlices of a service are to be made, changed and deleted, as pure functions.
+//!
+//! As few slices change as can be: what is in a slice stays there, what is new goes first into slices that change
+//! anyway, then into the one that it fills best, and only then into new ones.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use rkube_machinery::Text;
+
+use crate::pods::Pod;
+use crate::services::slices::{
+    BY_PODS, Conditions, Endpoint, Hints, MANAGED_BY, Named, SERVICE_NAME, Slice, hints_digest,
+};
+use crate::services::subsets::Reference;
+use crate::services::{ClusterIp, Family, HEADLESS, Port, Service, Traffic};
+
+/// So many endpoints go into a slice.
+pub const ENDPOINTS_MAX: usize = 100;
+
+/// What is to be done for one family of addresses.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    pub create: Vec<Content>,
+    /// By name.
+    pub update: Vec<(Text, Content)>,
+    pub delete: Vec<Text>,
+    /// Pods that are left out because their nodes are unknown, in upstream's words.
+    pub left_out: Vec<String>,
+}
+
+/// What a slice holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    pub ports: Vec<Port>,
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// The families that the service has slices of.
+pub fn families(service: &Service) -> Vec<Family> {
+    match (service.cluster_ip, service.families.as_slice()) {
+        (ClusterIp::Set(family), []) => vec![family],
+        (_, []) => vec![Family::V4, Family::V6],
+        (_, families) => families.to_vec(),
+    }
+}
+
+/// `zone` says of a node in which it is (empty: in none), if the node is known. `existing` are slices of this family.
+pub fn plan(
+    service: &Service,
+    pods: &[Arc<Pod>],
+    zone: &dyn Fn(&str) -> Option<Text>,
+    existing: &[&Arc<Slice>],
+    family: Family,
+) -> Plan {
+    let mut plan = Plan::default();
+    let labels = labels(service);
+    let (owned, foreign): (Vec<&Arc<Slice>>, Vec<&Arc<Slice>>) =
+        existing.iter().copied().partition(|slice| is_owned(slice, service));
+    let mut deleted: Vec<&Arc<Slice>> = foreign;
+    let mut by_ports: HashMap<&[Port], Vec<&Arc<Slice>>> = HashMap::new();
+    for slice in &owned {
+        by_ports.entry(&slice.ports).or_default().push(slice);
+    }
+    for (ports, wanted) in desired(service, pods, zone, family, &mut plan.left_out) {
+        let slices = by_ports.remove(ports.as_slice()).unwrap_or_default();
+        pack(&mut plan, &mut deleted, Group { service, labels: &labels, ports, slices, wanted });
+    }
+    deleted.extend(owned.iter().filter(|slice| by_ports.contains_key(slice.ports.as_slice())));
+    if deleted.len() == existing.len() && plan.create.is_empty() {
+        // There is always one, be it empty.
+        match deleted.as_slice() {
+            [one] if one.ports.is_empty() && one.endpoints.is_empty() && same_labels(one, &labels) => deleted.clear(),
+            _ => plan.create.push(Content::default()),
+        }
+    }
+    recycle(&mut plan, deleted, service);
+    let contents = plan.create.iter_mut().chain(plan.update.iter_mut().map(|(_, content)| content));
+    contents.for_each(|content| give_hints(service.traffic, &mut content.endpoints));
+    plan
+}
+
+/// The endpoints that are to be there, of each combination of ports.
+fn desired(
+    service: &Service,
+    pods: &[Arc<Pod>],
+    zone: &dyn Fn(&str) -> Option<Text>,
+    family: Family,
+    left_out: &mut Vec<String>,
+) -> Vec<(Vec<Port>, Wanted)> {
+    let mut groups: Vec<(Vec<Port>, Wanted)> = Vec::new();
+    for pod in pods {
+        if pod.is_terminal() || pod.network.addresses.is_empty() {
+            continue;
+        }
+        let mut ports: Vec<Port> = service.ports.iter().filter_map(|port| port.on(pod)).collect();
+        if ports.len() > 1 {
+            ports.sort_by_cached_key(Port::order_in_slice);
+        }
+        let place = groups.iter().position(|(known, _)| *known == ports).unwrap_or_else(|| {
+            groups.push((ports, Wanted::default()));
+            groups.len() - 1
+        });
+        let zone = zone(&pod.node);
+        if zone.is_none() && !service.publish_not_ready {
+            left_out.push(format!(
+                "skipping Pod {} for Service {}/{}: Node {} Not Found",
+                pod.name, service.namespace, service.name, pod.node
+            ));
+            continue;
+        }
+        if let Some(endpoint) = endpoint(service, pod, zone.unwrap_or_default(), family) {
+            groups[place].1.insert(endpoint);
+        }
+    }
+    groups
+}
+
+fn endpoint(service: &Service, pod: &Pod, zone: Text, family: Family) -> Option<Endpoint> {
+    let own = pod.network.addresses.iter().filter(|address| Family::of(**address) == family);
+    let addresses: Vec<String> = own.map(|address| address.to_canonical().to_string()).collect();
+    if addresses.is_empty() {
+        return None;
+    }
+    let terminating = pod.deleted.is_some();
+    let some = |text: &Text| (!text.is_empty()).then(|| text.clone());
+    Some(Endpoint {
+        addresses,
+        conditions: Conditions {
+            ready: Some(service.publish_not_ready || (pod.ready && !terminating)),
+            serving: Some(pod.ready),
+            terminating: Some(terminating),
+        },
+        hostname: service.names(pod).then(|| pod.network.hostname.clone()),
+        target_ref: Some(Reference {
+            kind: "Pod".into(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            ..Reference::default()
+        }),
+        node_name: some(&pod.node),
+        zone: some(&zone),
+        hints: None,
+    })
+}
+
+/// Endpoints that are to be in slices and are in none yet, in the order of their pods.
+#[derive(Default)]
+struct Wanted {
+    in_order: Vec<Option<Endpoint>>,
+    by_identity: HashMap<u64, usize>,
+    next: usize,
+}
+
+impl Wanted {
+    fn insert(&mut self, endpoint: Endpoint) {
+        let place = *self.by_identity.entry(endpoint.identity()).or_insert(self.in_order.len());
+        if place == self.in_order.len() {
+            self.in_order.push(None);
+        }
+        self.in_order[place] = Some(endpoint);
+    }
+
+    fn take(&mut self, identity: u64) -> Option<Endpoint> {
+        let place = self.by_identity.remove(&identity)?;
+        self.in_order[place].take()
+    }
+
+    fn len(&self) -> usize {
+        self.by_identity.len()
+    }
+
+    /// Moves as many as fit.
+    fn fill(&mut self, endpoints: &mut Vec<Endpoint>) {
+        while endpoints.len() < ENDPOINTS_MAX
+            && let Some(slot) = self.in_order.get_mut(self.next)
+        {
+            self.next += 1;
+            if let Some(endpoint) = slot.take() {
+                self.by_identity.remove(&endpoint.identity());
+                endpoints.push(endpoint);
+            }
+        }
+    }
+}
+
+/// Slices with the same ports, and what is to be in them.
+struct Group<'a> {
+    service: &'a Service,
+    labels: &'a BTreeMap<String, String>,
+    ports: Vec<Port>,
+    slices: Vec<&'a Arc<Slice>>,
+    wanted: Wanted,
+}
+
+/// A slice, and what is to be in it.
+type Kept<'a> = (&'a Arc<Slice>, Vec<Endpoint>);
+
+fn pack<'a>(plan: &mut Plan, deleted: &mut Vec<&'a Arc<Slice>>, group: Group<'a>) {
+    let Group { service, labels, ports, slices, mut wanted } = group;
+    // What stays in each slice.
+    let (mut changed, mut unchanged): (Vec<Kept<'_>>, Vec<Kept<'_>>) = Default::default();
+    for slice in slices {
+        let mut kept = Vec::with_capacity(slice.endpoints.len());
+        let mut same = true;
+        for known in &slice.endpoints {
+            match wanted.take(known.identity) {
+                Some(endpoint) => {
+                    same &= endpoint.known().state == known.state;
+                    kept.push(endpoint);
+                }
+                None => same = false,
+            }
+        }
+        match (same, kept.is_empty()) {
+            (false, true) => deleted.push(slice),
+            (true, _) if same_labels(slice, labels) => unchanged.push((slice, kept)),
+            _ => changed.push((slice, kept)),
+        }
+    }
+    // The fullest first.
+    changed.sort_by_key(|(_, endpoints)| std::cmp::Reverse(endpoints.len()));
+    changed.iter_mut().for_each(|(_, endpoints)| wanted.fill(endpoints));
+    while wanted.len() > 0 {
+        match best_fit(&unchanged, wanted.len()) {
+            Some(place) => {
+                let (slice, mut endpoints) = unchanged.swap_remove(place);
+                wanted.fill(&mut endpoints);
+                changed.push((slice, endpoints));
+            }
+            None => {
+                let mut endpoints = Vec::new();
+                wanted.fill(&mut endpoints);
+                plan.create.push(Content { ports: ports.clone(), endpoints });
+            }
+        }
+    }
+    let other_hints =
+        unchanged.into_iter().filter(|(slice, endpoints)| hints_differ(service.traffic, slice, endpoints));
+    changed.extend(other_hints);
+    let content = |endpoints| Content { ports: ports.clone(), endpoints };
+    plan.update.extend(changed.into_iter().map(|(slice, endpoints)| (slice.name.clone(), content(endpoints))));
+}
+
+/// The slice that so many more fill best.
+fn best_fit(unchanged: &[Kept<'_>], more: usize) -> Option<usize> {
+    if more >= ENDPOINTS_MAX {
+        return None;
+    }
+    let room = |place: &usize| ENDPOINTS_MAX.checked_sub(more + unchanged[*place].1.len());
+    (0..unchanged.len()).filter(|place| room(place).is_some()).min_by_key(room)
+}
+
+/// Instead of deleting a slice and making one, changes the first to be the second.
+fn recycle(plan: &mut Plan, deleted: Vec<&Arc<Slice>>, service: &Service) {
+    for slice in deleted {
+        match plan.create.pop_if(|_| is_owned(slice, service)) {
+            Some(content) => plan.update.push((slice.name.clone(), content)),
+            None => plan.delete.push(slice.name.clone()),
+        }
+    }
+}
+
+fn is_owned(slice: &Slice, service: &Service) -> bool {
+    let mut owners = slice.owners.iter();
+    owners.any(|owner| owner.uid == service.uid && owner.kind == "Service" && owner.api_version == "v1")
+}
+
+/// The labels of a service's slices: its own, and those by which slices are found.
+pub fn labels(service: &Service) -> BTreeMap<String, String> {
+    let own = service.labels.iter().filter(|(key, _)| !is_reserved(key));
+    let mut labels: BTreeMap<String, String> = own.map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    if !service.has_address() {
+        labels.insert(HEADLESS.to_owned(), String::new());
+    }
+    labels.insert(SERVICE_NAME.to_owned(), service.name.to_string());
+    labels.insert(MANAGED_BY.to_owned(), BY_PODS.to_owned());
+    labels
+}
+
+fn is_reserved(key: &str) -> bool {
+    [HEADLESS, SERVICE_NAME, MANAGED_BY].contains(&key)
+}
+
+/// Whether the slice has the service's labels. The others do not count, as with upstream.
+fn same_labels(slice: &Slice, labels: &BTreeMap<String, String>) -> bool {
+    let wanted = labels.iter().filter(|(key, _)| !is_reserved(key));
+    let there = slice.labels.iter().filter(|(key, _)| !is_reserved(key));
+    there
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .eq(wanted.map(|(key, value)| (key.as_str(), value.as_str())))
+}
+
+fn hints_differ(traffic: Option<Traffic>, slice: &Slice, endpoints: &[Endpoint]) -> bool {
+    let mut pairs = slice.endpoints.iter().zip(endpoints);
+    match traffic {
+        None => pairs.any(|(known, _)| known.hints != 0),
+        Some(traffic) => pairs.any(|(known, endpoint)| {
+            endpoint.is_ready() && known.hints != hints_digest(hints(traffic, endpoint).as_ref())
+        }),
+    }
+}
+
+fn give_hints(traffic: Option<Traffic>, endpoints: &mut [Endpoint]) {
+    let Some(traffic) = traffic else { return };
+    endpoints.iter_mut().filter(|endpoint| endpoint.is_ready()).for_each(|endpoint| {
+        endpoint.hints = hints(traffic, endpoint);
+    });
+}
+
+/// For whom the endpoint is meant: those in its zone, or on its node.
+fn hints(traffic: Traffic, endpoint: &Endpoint) -> Option<Hints> {
+    let named = |name: &Option<Text>| name.iter().map(|name| Named { name: name.clone() }).collect();
+    let for_nodes: Vec<Named> = if traffic == Traffic::SameNode { named(&endpoint.node_name) } else { Vec::new() };
+    let hints = Hints { for_zones: named(&endpoint.zone), for_nodes };
+    (hints != Hints::default()).then_some(hints)
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
