@@ -53,8 +53,10 @@ pub async fn run(config: Arc<Config>, caches: Caches) {
             while let Some(ended) = writes.try_join_next() {
                 settle(ended);
             }
-            if writes.len() >= WRITES_MAX {
-                writes.join_next().await.map(settle);
+            if writes.len() >= WRITES_MAX
+                && let Some(ended) = writes.join_next().await
+            {
+                settle(ended);
             }
             let now = Instant::now();
             match shared.with(|core| core.step(now).ok_or_else(|| core.next_deadline())) {
