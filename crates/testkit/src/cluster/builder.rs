@@ -10,7 +10,7 @@ use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, Features, InFlightMax};
 use rkube_cluster::certificates::{Pki, ServerNames, tls};
 use rkube_cluster::parts::{NodeRanges, Selection};
-use rkube_cluster::{ControlPlane, Controllers, Listener, Part, kubeconfig};
+use rkube_cluster::{ControlPlane, Controllers, Listener, Part, Scheduler, kubeconfig};
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::names::address::Subnet;
 use rkube_store::embedded::OpenOptions;
@@ -40,6 +40,7 @@ static PKI: LazyLock<Pki> = LazyLock::new(|| {
 pub struct Builder {
     store: StoreChoice,
     controllers: String,
+    schedules: bool,
     parts: Vec<Part>,
     virtual_time: bool,
     seed: u64,
@@ -58,6 +59,7 @@ impl Default for Builder {
         Builder {
             store: StoreChoice::Memory,
             controllers: "*".to_owned(),
+            schedules: true,
             parts: Vec::new(),
             virtual_time: false,
             seed: SEED,
@@ -88,6 +90,12 @@ impl Builder {
     /// Which controllers run, in the syntax of `--controllers`: `*,-garbage-collector-controller`. None: the empty text.
     pub fn controllers(mut self, selection: &str) -> Self {
         selection.clone_into(&mut self.controllers);
+        self
+    }
+
+    /// Pods stay without a node until the test binds them, or a scheduler of its own does.
+    pub fn no_scheduler(mut self) -> Self {
+        self.schedules = false;
         self
     }
 
@@ -138,6 +146,7 @@ impl Builder {
             node_ranges: Some(NodeRanges::default()),
         };
         let mut parts = vec![controllers.into()];
+        parts.extend(self.schedules.then(|| Scheduler { host_name: config.host_name.clone() }.into()));
         parts.extend(self.parts);
         let plane = ControlPlane::start(config, listener, parts).await;
         let plane = plane.unwrap_or_else(|error| panic!("the cluster does not start: {error:?}"));

@@ -135,6 +135,11 @@ impl TestCluster {
         Some(&self.outside.as_ref()?.kubeconfig)
     }
 
+    /// What its controllers do, in numbers: how often each reconciled, how long that took, what waits.
+    pub fn metrics(&self) -> String {
+        self.plane.as_ref().map(ControlPlane::metrics).unwrap_or_default()
+    }
+
     /// Lets so much time pass, in virtual time only. Everything that is to happen in it happens, in order.
     pub async fn advance(&self, time: Duration) {
         assert!(self.virtual_time, "time passes by itself: ask the builder for virtual time");
