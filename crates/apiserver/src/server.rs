@@ -37,6 +37,7 @@ use crate::internal_client::InternalClient;
 use crate::legacy_tokens;
 use crate::limits::{InFlightMax, Limits};
 use crate::metrics::Metrics;
+use crate::nodes::{NodeProvider, Nodes};
 use crate::openapi::OpenApi;
 use crate::openid;
 use crate::registry::{Component, Engine, Registry};
@@ -169,6 +170,11 @@ impl ApiServer {
         signer.sign_legacy(claims)
     }
 
+    /// Has somebody in this process answer for nodes.
+    pub fn provide_nodes(&self, provider: Arc<dyn NodeProvider>) {
+        self.road.registry.nodes.provide(provider);
+    }
+
     /// Ends watches and lets clients go elsewhere. Requests under way are answered.
     pub fn drain(&self) {
         self.draining.send_replace(true);
@@ -218,6 +224,7 @@ async fn registry(
         entropy: entropy.clone(),
         store: store.clone(),
         components: config.components.clone(),
+        nodes: Arc::new(Nodes::default()),
         authenticators: Arc::new(authenticators),
         authorizers,
         signer,
@@ -245,7 +252,13 @@ fn road(config: Config, registry: &Arc<Registry>) -> Road {
         limits: Limits::new(config.in_flight_max),
         metrics: metrics.clone(),
         registry: registry.clone(),
-        pages: Pages { health, metrics: metrics.clone(), openapi: OpenApi::default(), openid },
+        pages: Pages {
+            health,
+            metrics: metrics.clone(),
+            openapi: OpenApi::default(),
+            openid,
+            nodes: registry.nodes.clone(),
+        },
         response_compression: config.features.response_compression,
     }
 }

@@ -7,12 +7,18 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod conditions;
+pub mod controller;
+pub mod desired;
 mod error;
 pub mod events;
+pub mod finalizer;
 pub mod informer;
 pub mod manager;
 pub mod metrics;
 pub mod network;
+pub mod operator;
+pub mod ownership;
 mod panic;
 pub mod queue;
 pub mod reconcile;
@@ -21,6 +27,7 @@ pub mod source;
 mod testing;
 pub mod written;
 
+pub use controller::{Context, Controller, Environment, Predicate, Transform, Trigger, Watch};
 pub use error::Error;
 pub use informer::{ByOwner, Caches, Change, Index, Informer, Key, Labeled};
 pub use k8s_openapi;
@@ -28,6 +35,7 @@ pub use kube;
 pub use manager::{Health, Manager};
 pub use metrics::Metrics;
 pub use network::NetworkSource;
+pub use operator::Operator;
 pub use queue::{Priority, Queue};
 pub use reconcile::{Action, Outcome, run};
 pub use source::{Discovered, Event, Item, Selection, Source};

@@ -26,7 +26,7 @@ fn parse_count(text: &str) -> Result<usize, String> {
 
 impl SimulatedNodeFlags {
     /// None without any nodes.
-    pub fn part(&self) -> anyhow::Result<Option<Part>> {
+    pub fn part(&self, ranges_are_given: bool) -> anyhow::Result<Option<Part>> {
         if self.sim_nodes == 0 {
             return Ok(None);
         }
@@ -37,7 +37,7 @@ impl SimulatedNodeFlags {
                 NodeTemplate::parse(&std::fs::read(file).with_context(said)?).with_context(said)?
             }
         };
-        Ok(Some(SimulatedNodes { count: self.sim_nodes, template, ranges_are_given: false }.into()))
+        Ok(Some(SimulatedNodes { count: self.sim_nodes, template, ranges_are_given }.into()))
     }
 }
 

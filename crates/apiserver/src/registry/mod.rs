@@ -55,6 +55,7 @@ use write::Write;
 use crate::allocation::Allocation;
 use crate::content::Answer;
 use crate::metrics::Metrics;
+use crate::nodes::Nodes;
 
 /// The parts of the server that requests on objects are answered with.
 pub struct Registry {
@@ -67,6 +68,7 @@ pub struct Registry {
     /// For those who ask how it is. Objects are read and written through the catalog and the engine.
     pub store: Arc<dyn Store>,
     pub components: Vec<Component>,
+    pub nodes: Arc<Nodes>,
     /// For reviews of tokens.
     pub authenticators: Arc<Authenticators>,
     /// For reviews of access.

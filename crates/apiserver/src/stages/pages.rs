@@ -13,8 +13,9 @@ use crate::content::{Accept, Answer, Offer, Subject, accept, discovery_accept, r
 use crate::health::Health;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::nodes::Nodes;
 use crate::openapi::OpenApi;
-use crate::{discovery, health, openid, version};
+use crate::{discovery, health, openid, resource_metrics, version};
 
 /// What pages are made from, beside the catalog of the request.
 pub struct Pages {
@@ -22,6 +23,7 @@ pub struct Pages {
     pub metrics: Arc<Metrics>,
     pub openapi: OpenApi,
     pub openid: Option<OpenId>,
+    pub nodes: Arc<Nodes>,
 }
 
 impl Pages {
@@ -46,6 +48,7 @@ impl Pages {
         }
         let header = incoming.header(header::ACCEPT);
         let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
+        let has_metrics = self.nodes.provider().is_some();
         let value = match segments.as_slice() {
             ["metrics"] => {
                 let text = self.metrics.render(&self.health.catalog, &*self.health.store);
@@ -55,14 +58,20 @@ impl Pages {
                 accept(header, Subject::Version, Offer::PLAIN)?;
                 return Ok(raw_answer(StatusCode::OK, &version::version()));
             }
-            ["api" | "apis"] => return discovery_root(incoming, segments[0] == "api"),
+            ["api" | "apis"] => return discovery_root(incoming, segments[0] == "api", has_metrics),
             ["api", version] => discovery::resource_list(catalog, "", version).ok_or_else(Status::no_such_page)?,
             ["apis", group] => match discovery::group_page(catalog, group) {
                 Some(page) => page,
-                None => return Ok(missing::no_page()),
+                None => match resource_metrics::group_page(group).filter(|_| has_metrics) {
+                    Some(page) => page,
+                    None => return Ok(missing::no_page()),
+                },
             },
             ["apis", group, version] => match discovery::resource_list(catalog, group, version) {
                 Some(list) => list,
+                None if has_metrics && resource_metrics::is_here(catalog, group, version) => {
+                    resource_metrics::resource_list()
+                }
                 None if catalog.has_builtin_group(group) => return Err(Status::no_such_page()),
                 None => return Ok(missing::no_page()),
             },
@@ -76,15 +85,21 @@ impl Pages {
     }
 }
 
-fn discovery_root(incoming: &Incoming<'_>, core: bool) -> Result<Answer, Status> {
+fn discovery_root(incoming: &Incoming<'_>, core: bool, has_metrics: bool) -> Result<Answer, Status> {
     let Incoming { catalog, pretty, .. } = *incoming;
     let header = incoming.header(header::ACCEPT);
     let wanted = discovery_accept(header);
-    let value = match (wanted, core) {
+    let mut value = match (wanted, core) {
         (Some(version), _) => discovery::aggregated(catalog, core, version),
         (None, true) => discovery::api_versions(incoming.header(header::HOST)),
         (None, false) => discovery::group_list(catalog),
     };
+    if has_metrics && !core {
+        match wanted {
+            Some(_) => resource_metrics::add_aggregated(&mut value),
+            None => resource_metrics::add_group(&mut value),
+        }
+    }
     let accepted = match wanted {
         Some(_) => Accept::PLAIN,
         None => accept(header, if core { Subject::Page } else { Subject::Index }, Offer::PLAIN)?,

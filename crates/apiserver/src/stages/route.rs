@@ -1,7 +1,7 @@
 //! Where a request goes: to the objects of a resource, or to a page.
 
 use bytes::Bytes;
-use http::Method;
+use http::{Method, header};
 use rkube_access::UserRef;
 use rkube_machinery::Status;
 
@@ -12,6 +12,7 @@ use crate::content::Answer;
 use crate::limits::Limits;
 use crate::registry::Registry;
 use crate::request::Target;
+use crate::resource_metrics;
 
 pub async fn run<B>(
     (registry, pages): (&Registry, &Pages),
@@ -27,6 +28,11 @@ where
     let Incoming { parts, catalog, info, .. } = *incoming;
     if info.target == Target::Path {
         return pages.answer(limits, incoming).await;
+    }
+    if let Some(provider) = pages.nodes.provider()
+        && resource_metrics::is_here(catalog, &info.group, &info.version)
+    {
+        return resource_metrics::answer(provider, info, incoming.query, incoming.header(header::ACCEPT));
     }
     let Some(served) = catalog.find(&info.group, &info.version, &info.resource) else {
         return missing::no_such_resource(catalog, info);

@@ -12,7 +12,7 @@ use rkube_operator::events::{Recorder, Reference};
 use rkube_operator::kube::api::{DynamicObject, ObjectMeta};
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::kube::{self, Client};
-use rkube_operator::{Informer, Key, Outcome, Queue};
+use rkube_operator::{Action, Informer, Key, Queue};
 use serde_json::json;
 
 use crate::Context;
@@ -20,6 +20,7 @@ use crate::metadata::Labels;
 use crate::pods::Pod;
 use crate::requests;
 use crate::services::endpoints::{self, Endpoints, OVER_CAPACITY, digest};
+use crate::services::pause::Pauses;
 use crate::services::subsets::{Subset, repack};
 use crate::services::trigger::Seen;
 use crate::services::write::Writer;
@@ -35,6 +36,7 @@ struct Controller {
     pods: Informer<Pod>,
     endpoints: Informer<Endpoints>,
     seen: Mutex<Seen>,
+    pauses: Mutex<Pauses>,
     recorder: Recorder,
 }
 
@@ -54,7 +56,15 @@ pub async fn run(context: Context) {
     endpoints.synced().await;
     // Those whose services went while nobody looked.
     endpoints.all().iter().filter(|endpoints| !endpoints.is_lock).for_each(|endpoints| queue.add(endpoints.key()));
-    let controller = Arc::new(Controller { client, services, pods, endpoints, seen: Mutex::default(), recorder });
+    let controller = Arc::new(Controller {
+        client,
+        services,
+        pods,
+        endpoints,
+        seen: Mutex::default(),
+        pauses: Mutex::default(),
+        recorder,
+    });
     rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
         let controller = controller.clone();
         async move { controller.reconcile(&key).await }
@@ -63,21 +73,26 @@ pub async fn run(context: Context) {
 }
 
 impl Controller {
-    async fn reconcile(&self, key: &Key) -> Result<Outcome, kube::Error> {
+    async fn reconcile(&self, key: &Key) -> Result<Action, kube::Error> {
         let writer = Writer::new(&self.client, &key.namespace, ApiResource::erase::<v1::Endpoints>(&()));
         let current = self.endpoints.get(&key.namespace, &key.name);
         let Some(service) = self.services.get(&key.namespace, &key.name) else {
             self.seen.lock().forget(key);
+            self.pauses.lock().forget(key);
             // The server's own are the server's.
             if current.is_some() && !services::is_own_of_server(key) {
                 writer.delete(&key.name).await?;
             }
-            return Ok(Outcome::Unchanged);
+            return Ok(Action::done());
         };
         if !service.is_selecting() {
-            return Ok(Outcome::Unchanged);
+            return Ok(Action::done());
+        }
+        if let Some(left) = self.pauses.lock().left(key) {
+            return Ok(Action::done().requeue_after(left));
         }
         let pods = service.pods(&self.pods);
+        self.pauses.lock().begin(key, pods.len());
         let changed = self.seen.lock().since_last(key, &service, &pods);
         let desired = plan::desired(&service, &pods);
         if let Some(current) = current {
@@ -85,7 +100,7 @@ impl Controller {
                 && current.says_truncated == desired.truncated
                 && plan::labels_fit(&current.labels, &service);
             if same {
-                return Ok(Outcome::Unchanged);
+                return Ok(Action::done());
             }
             if let Some(live) = writer.get(&key.name).await? {
                 return self.update(&writer, &service, live, desired, changed).await;
@@ -100,13 +115,13 @@ impl Controller {
         service: &Service,
         desired: Desired,
         changed: Option<i64>,
-    ) -> Result<Outcome, kube::Error> {
+    ) -> Result<Action, kube::Error> {
         let mut metadata = ObjectMeta { name: Some(service.name.to_string()), ..ObjectMeta::default() };
         plan::annotate(metadata.annotations.get_or_insert_default(), changed, desired.truncated);
         metadata.labels = Some(plan::labels(service));
         match writer.create(metadata, json!({ "subsets": desired.subsets })).await {
-            Ok(()) => Ok(Outcome::Unchanged),
-            Err(error) if requests::is_namespace_terminating(&error) => Ok(Outcome::Unchanged),
+            Ok(()) => Ok(Action::done()),
+            Err(error) if requests::is_namespace_terminating(&error) => Ok(Action::done()),
             Err(error) => {
                 let (Service { namespace, name, .. }, why) = (service, requests::message(&error));
                 let message = format!("Failed to create endpoint for service {namespace}/{name}: {why}");
@@ -123,7 +138,7 @@ impl Controller {
         mut live: DynamicObject,
         desired: Desired,
         changed: Option<i64>,
-    ) -> Result<Outcome, kube::Error> {
+    ) -> Result<Action, kube::Error> {
         let subsets: Vec<Subset> = serde_json::from_value(live.data["subsets"].take()).unwrap_or_default();
         let annotations = live.metadata.annotations.get_or_insert_default();
         let labels = live.metadata.labels.get_or_insert_default();
@@ -133,7 +148,7 @@ impl Controller {
             && annotations.contains_key(OVER_CAPACITY) == desired.truncated
             && plan::labels_fit(&Labels::new(pairs), service);
         if same {
-            return Ok(Outcome::Unchanged);
+            return Ok(Action::done());
         }
         plan::annotate(annotations, changed, desired.truncated);
         *labels = plan::labels(service);
@@ -145,7 +160,7 @@ impl Controller {
             self.recorder.warn(&about(service, uid), "FailedToUpdateEndpoint", message);
             return Err(error);
         }
-        Ok(Outcome::Unchanged)
+        Ok(Action::done())
     }
 }
 

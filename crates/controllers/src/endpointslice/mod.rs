@@ -3,7 +3,7 @@
 
 mod plan;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use rkube_operator::kube::{self, Client};
 use rkube_operator::queue::Options;
 use rkube_operator::{Action, Caches, Informer, Key, Queue};
 use serde_json::json;
-use tokio::time::Instant;
 
 use crate::Context;
 use crate::nodes::{self, Node};
 use crate::pods::Pod;
 use crate::requests;
+use crate::services::pause::Pauses;
 use crate::services::slices::{self, BY_PODS, Slice, ports_json};
 use crate::services::trigger::Seen;
 use crate::services::write::{self, NewSlice, Writer};
@@ -36,12 +36,6 @@ const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(1000);
 /// Who changes a slice of ours is given so long to come to an end; upstream's.
 const AFTER_OTHERS: Duration = Duration::from_secs(1);
-/// What changes right after slices were written, within [`SETTLING`], waits so long, unless more changes: then all is
-/// written at once. The same comes of upstream's retry when its caches are behind its own writes.
-const TOGETHER: Duration = Duration::from_secs(1);
-const SETTLING: Duration = Duration::from_millis(20);
-/// The same for each endpoint of a service: the work for a large one is bounded, however fast its pods change.
-const SETTLING_EACH: Duration = Duration::from_micros(20);
 
 struct Controller {
     client: Client,
@@ -50,8 +44,7 @@ struct Controller {
     nodes: Informer<Node>,
     slices: Informer<Slice>,
     seen: Mutex<Seen>,
-    /// Until when services wait whose slices were just written. One that is gone has no place here.
-    settling: Mutex<HashMap<Key, Instant>>,
+    pauses: Mutex<Pauses>,
     without_nodes: Arc<Mutex<HashSet<Key>>>,
     recorder: Recorder,
 }
@@ -76,7 +69,7 @@ pub async fn run(context: Context) {
         nodes,
         slices,
         seen: Mutex::default(),
-        settling: Mutex::default(),
+        pauses: Mutex::default(),
         without_nodes,
         recorder,
     });
@@ -125,19 +118,20 @@ impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Action, Failed> {
         let Some(service) = self.services.get(&key.namespace, &key.name) else {
             self.seen.lock().forget(key);
-            self.settling.lock().remove(key);
+            self.pauses.lock().forget(key);
             self.without_nodes.lock().remove(key);
             return Ok(Action::done());
         };
         if !service.is_selecting() {
             return Ok(Action::done());
         }
-        if self.settling.lock().get(key).is_some_and(|until| *until > Instant::now()) {
-            return Ok(Action::done().requeue_after(TOGETHER));
+        if let Some(left) = self.pauses.lock().left(key) {
+            return Ok(Action::done().requeue_after(left));
         }
         let pods = service.pods(&self.pods);
         let existing = slices::of_service(&self.slices, key, BY_PODS);
         let changed = self.seen.lock().since_last(key, &service, &pods);
+        self.pauses.lock().begin(key, pods.len());
         let failed = self.apply(&service, &pods, &existing, changed).await;
         if failed.is_empty() {
             return Ok(Action::done());
@@ -160,7 +154,6 @@ impl Controller {
         let writer = Writer::new(&self.client, &service.namespace, ApiResource::erase::<v1::EndpointSlice>(&()));
         let (families, mut failed) = (plan::families(service), Vec::new());
         let zone = |node: &str| self.nodes.get("", node).map(|node| node.zone.clone());
-        let mut wrote = false;
         for family in &families {
             let of_family = existing.iter().filter(|slice| slice.address_type == family.name() && !slice.deleting);
             let mut plan = plan::plan(service, pods, &zone, &of_family.collect::<Vec<_>>(), *family);
@@ -168,23 +161,16 @@ impl Controller {
                 self.without_nodes.lock().insert(service.key());
             }
             failed.append(&mut plan.left_out);
-            wrote |= plan != Plan::default();
             failed.extend(write_plan(&writer, service, *family, plan, changed).await.err());
         }
         // Of families that the service has no more.
         for slice in existing.iter().filter(|slice| !families.iter().any(|family| slice.address_type == family.name()))
         {
-            wrote = true;
             if let Err(error) = writer.delete(&slice.name).await {
                 let (Service { namespace, name, .. }, why) = (service, requests::message(&error));
                 failed
                     .push(format!("error deleting {} EndpointSlice for Service {namespace}/{name}: {why}", slice.name));
             }
-        }
-        if wrote {
-            let endpoints = u32::try_from(pods.len()).unwrap_or(u32::MAX);
-            let until = Instant::now() + SETTLING + SETTLING_EACH.saturating_mul(endpoints).min(TOGETHER / 2);
-            self.settling.lock().insert(service.key(), until);
         }
         failed.dedup();
         failed

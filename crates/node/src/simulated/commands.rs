@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn commands_say_how_they_end() {
-        let table: [(&[&str], Option<(u128, i64)>); 22] = [
+        type Row = (&'static [&'static str], Option<(u128, i64)>);
+        let table: [Row; 22] = [
             (&[], None),
             (&["true"], Some((0, 0))),
             (&["/bin/false"], Some((0, 1))),

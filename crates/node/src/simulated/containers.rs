@@ -7,7 +7,7 @@ use rkube_machinery::{Value, time};
 
 use super::behaviour::{Behaviour, Settings, behaviour, reason};
 use super::ids;
-use super::images::{Images, Pull};
+use super::images::{Images, Pull, SIZE_BYTES};
 use crate::pod::backoff::micros;
 use crate::pod::plan::{self, Action};
 use crate::pod::spec::{self, Container};
@@ -219,8 +219,9 @@ impl Machine<'_> {
             self.tell(container, true, "Failed", "Error: ErrImagePull".to_owned());
             return Err(why);
         }
-        let message =
-            format!("Successfully pulled image \"{image}\" in 1ms (1ms including waiting). Image size: 0 bytes.");
+        let message = format!(
+            "Successfully pulled image \"{image}\" in 1ms (1ms including waiting). Image size: {SIZE_BYTES} bytes."
+        );
         self.tell(container, false, "Pulled", message);
         Ok(())
     }

@@ -24,7 +24,7 @@ const UNAVAILABLE: [&str; 9] = [
 pub const REPORTED_MAX: usize = 50;
 
 /// What all images are said to take.
-const SIZE_BYTES: i64 = 32 << 20;
+pub const SIZE_BYTES: i64 = 32 << 20;
 
 pub struct Images {
     unavailable: Vec<String>,

@@ -141,7 +141,9 @@ fn lives_of_pods() {
     let exit = |code: u8| format!(r#","command":["sh","-c","exit {code}"]"#);
     let init = |name: &str, code: u8| container(name, &exit(code));
     let sidecar = |more: &str| container("s", &format!(r#","restartPolicy":"Always"{more}"#));
-    let table: &[(&str, String, &str, &[(i64, &str)])] = &[
+    /// A name, a spec, annotations, and what is shown when.
+    type Row = (&'static str, String, &'static str, &'static [(i64, &'static str)]);
+    let table: &[Row] = &[
         (
             "once",
             format!(r#"{{"restartPolicy":"Never","containers":[{}]}}"#, with(&exit(0))),

@@ -5,6 +5,8 @@
 mod deployments;
 mod namespaces;
 mod reconciles;
+mod scheduling;
 mod simulated_nodes;
 mod start;
 mod time;
+mod workloads;

@@ -1,5 +1,5 @@
-//! `log`, `exec`, `attach`, `portforward`, `proxy`: answered by the node that runs the pod. Until nodes are connected the
-//! answer says so.
+//! `log`, `exec`, `attach`, `portforward`, `proxy`: answered by the node that runs the pod, if somebody in this process has it.
+//! Otherwise the answer says that nobody does.
 
 use std::net::IpAddr;
 
@@ -10,6 +10,8 @@ use rkube_machinery::{GroupResource, Status, Value, object, time};
 use super::super::admit::Admission;
 use super::super::write::Write;
 use crate::content::{Answer, Body};
+use crate::health;
+use crate::nodes::{Connection, NodeAnswer};
 use crate::request::number;
 
 impl Write<'_> {
@@ -51,6 +53,12 @@ impl Write<'_> {
             return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
         }
         self.check_node(node)?;
+        let connection = Connection { node, subresource, object: &object };
+        match self.registry.nodes.provider().and_then(|provider| provider.connect(&connection)) {
+            Some(NodeAnswer::Log(text)) => return Ok(health::text(StatusCode::OK, text)),
+            Some(NodeAnswer::Refused(status)) => return Err(status),
+            None => {}
+        }
         Err(Status::service_unavailable(format!(
             "node \"{node}\" is not connected to this API server: its pods cannot be reached"
         )))

@@ -1,0 +1,52 @@
+//! How the server reaches nodes: by whoever runs them in this process. Nobody does when the server starts; who comes says
+//! so once.
+
+use std::sync::{Arc, OnceLock};
+
+use rkube_machinery::{Status, Value};
+
+/// Somebody who has nodes.
+pub trait NodeProvider: Send + Sync + 'static {
+    /// What is said to a connection to one of them, or to a pod on it; None where the node is not one of these.
+    fn connect(&self, connection: &Connection<'_>) -> Option<NodeAnswer>;
+
+    /// What nodes use: objects of kind NodeMetrics without `kind` and `apiVersion`, by name.
+    fn node_metrics(&self) -> Vec<Value>;
+
+    /// What pods of a namespace, or of all, use: the same of kind PodMetrics, by namespace and name.
+    fn pod_metrics(&self, namespace: Option<&str>) -> Vec<Value>;
+}
+
+/// What a client wants of a node.
+pub struct Connection<'a> {
+    pub node: &'a str,
+    /// `log`, `exec`, `attach`, `portforward` or `proxy`.
+    pub subresource: &'a str,
+    /// The pod, or the node itself.
+    pub object: &'a Value,
+}
+
+pub enum NodeAnswer {
+    /// The whole of a log.
+    Log(String),
+    Refused(Status),
+}
+
+/// Where the server looks for one.
+#[derive(Default)]
+pub struct Nodes {
+    provider: OnceLock<Arc<dyn NodeProvider>>,
+}
+
+impl Nodes {
+    /// The first one stays.
+    pub fn provide(&self, provider: Arc<dyn NodeProvider>) {
+        if self.provider.set(provider).is_err() {
+            tracing::error!("there are nodes already: others are left out");
+        }
+    }
+
+    pub fn provider(&self) -> Option<&dyn NodeProvider> {
+        self.provider.get().map(|provider| &**provider)
+    }
+}

@@ -1,0 +1,120 @@
+//! `metrics.k8s.io`: what nodes and pods use of CPU and memory, as whoever has the nodes says when asked. It is served, and
+//! in discovery, only when there is somebody; nothing of it is stored or watched.
+
+use http::StatusCode;
+use rkube_catalog::Snapshot;
+use rkube_machinery::selector::{fields, labels};
+use rkube_machinery::{GroupResource, Status, Value, object};
+
+use crate::content::{Answer, Offer, Subject, accept, value_answer};
+use crate::nodes::NodeProvider;
+use crate::request::{Query, RequestInfo};
+
+const GROUP: &str = "metrics.k8s.io";
+const VERSION: &str = "v1beta1";
+const VERBS: [&str; 2] = ["get", "list"];
+/// Resource, kind, and whether it is in namespaces.
+const RESOURCES: [(&str, &str, bool); 2] = [("nodes", "NodeMetrics", false), ("pods", "PodMetrics", true)];
+
+/// Whether a request is for this group, and the catalog has none of that name.
+pub fn is_here(catalog: &Snapshot, group: &str, version: &str) -> bool {
+    group == GROUP && version == VERSION && !catalog.has_group_version(GROUP, VERSION)
+}
+
+pub fn answer(provider: &dyn NodeProvider, info: &RequestInfo, query: &Query, accepts: &str) -> Result<Answer, Status> {
+    let found = RESOURCES.iter().find(|(resource, _, namespaced)| {
+        info.resource == *resource && info.subresource.is_empty() && (*namespaced || info.namespace.is_empty())
+    });
+    let (resource, kind, _) = found.ok_or_else(Status::no_such_page)?;
+    if !VERBS.contains(&info.verb.as_ref()) {
+        return Err(Status::method_not_allowed());
+    }
+    // The types have no form in protobuf here.
+    let subject = if info.verb == "list" { Subject::List } else { Subject::Object };
+    let accepted = accept(accepts, subject, Offer { tables: false, is_custom: true })?;
+    let namespace = Some(info.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    let all = if *resource == "nodes" { provider.node_metrics() } else { provider.pod_metrics(namespace) };
+    let api_version = format!("{GROUP}/{VERSION}");
+    let value = if info.verb == "get" {
+        let missing = || {
+            let name =
+                namespace.map_or_else(|| info.name.to_string(), |namespace| format!("{namespace}/{}", info.name));
+            Status::not_found(&GroupResource::new(GROUP, &kind.to_lowercase()), &name)
+        };
+        let found = all.into_iter().find(|one| one.get("metadata").str("name") == info.name);
+        let mut value = object! { "kind": *kind, "apiVersion": api_version };
+        for (field, part) in found.ok_or_else(missing)?.as_map().iter() {
+            value.set(field, part.clone());
+        }
+        value
+    } else {
+        let items = selected(all, query)?;
+        object! {
+            "kind": format!("{kind}List"), "apiVersion": api_version, "metadata": Value::object(), "items": items,
+        }
+    };
+    Ok(value_answer(StatusCode::OK, accepted, &value, None))
+}
+
+fn selected(all: Vec<Value>, query: &Query) -> Result<Vec<Value>, Status> {
+    let labels =
+        labels::Selector::parse(&query.label_selector).map_err(|error| Status::bad_request(error.to_string()))?;
+    let fields =
+        fields::Selector::parse(&query.field_selector).map_err(|error| Status::bad_request(error.to_string()))?;
+    let fits = |one: &Value| {
+        let metadata = one.get("metadata");
+        let field = |name: &str| name.strip_prefix("metadata.").map(|field| metadata.str(field).to_owned());
+        labels.matches(metadata.map("labels")) && fields.matches(field)
+    };
+    Ok(all.into_iter().filter(fits).collect())
+}
+
+/// `/apis/metrics.k8s.io`.
+pub fn group_page(name: &str) -> Option<Value> {
+    (name == GROUP).then(|| {
+        let mut page = object! { "kind": "APIGroup", "apiVersion": "v1" };
+        for (field, part) in group().as_map().iter() {
+            page.set(field, part.clone());
+        }
+        page
+    })
+}
+
+/// Adds the group to `/apis`.
+pub fn add_group(list: &mut Value) {
+    list.array_mut("groups").push(group());
+}
+
+fn group() -> Value {
+    let version = object! { "groupVersion": format!("{GROUP}/{VERSION}"), "version": VERSION };
+    object! { "name": GROUP, "versions": vec![version.clone()], "preferredVersion": version }
+}
+
+/// `/apis/metrics.k8s.io/v1beta1`.
+pub fn resource_list() -> Value {
+    let resources = RESOURCES.map(|(resource, kind, namespaced)| {
+        object! {
+            "name": resource, "singularName": "", "namespaced": namespaced, "kind": kind,
+            "verbs": VERBS.map(Value::from).to_vec(),
+        }
+    });
+    object! {
+        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{GROUP}/{VERSION}"),
+        "resources": resources.to_vec(),
+    }
+}
+
+/// Adds the group to the aggregated document of `/apis`.
+pub fn add_aggregated(document: &mut Value) {
+    let resources = RESOURCES.map(|(resource, kind, namespaced)| {
+        object! {
+            "resource": resource,
+            "responseKind": object! { "group": GROUP, "version": VERSION, "kind": kind },
+            "scope": if namespaced { "Namespaced" } else { "Cluster" },
+            "singularResource": "",
+            "verbs": VERBS.map(Value::from).to_vec(),
+        }
+    });
+    let version = object! { "version": VERSION, "resources": resources.to_vec(), "freshness": "Current" };
+    document.array_mut("items").push(object! { "metadata": object! { "name": GROUP }, "versions": vec![version] });
+}
