@@ -270,8 +270,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let is_write = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(request.method());
-        if !is_write {
+        if !is_to_be_noted(&request) {
             return self.inner.call(request).map_ok(|response| response.map(Either::Left)).map_err(Into::into).boxed();
         }
         let (uri, progress) = (request.uri().clone(), self.progress.clone());
@@ -296,6 +295,18 @@ where
         }
         .boxed()
     }
+}
+
+/// Whether the answer to a request says what a cache will see. That of the deletion of a collection has a list's version,
+/// which no event need have; and what is only tried out, nobody sees.
+fn is_to_be_noted<B>(request: &Request<B>) -> bool {
+    let uri = request.uri();
+    let is_write = match *request.method() {
+        Method::POST | Method::PUT | Method::PATCH => true,
+        Method::DELETE => parts(uri.path()).is_some_and(|parts| !parts.name.is_empty()),
+        _ => false,
+    };
+    is_write && !uri.query().is_some_and(|query| query.contains("dryRun"))
 }
 
 /// What there is to know of an answer.
@@ -448,6 +459,15 @@ mod tests {
         assert_eq!(of("/api/v1/namespaces"), Some(("", "", "namespaces", "")));
         assert_eq!(of("/apis/apps/v1/namespaces/n/deployments/d"), Some(("apps", "n", "deployments", "d")));
         assert_eq!(of("/version"), None);
+    }
+
+    #[test]
+    fn only_what_caches_will_see_is_noted() {
+        let noted =
+            |method: &str, path: &str| is_to_be_noted(&Request::builder().method(method).uri(path).body(()).unwrap());
+        assert!(noted("POST", "/api/v1/namespaces/n/pods?fieldManager=x") && noted("DELETE", "/api/v1/nodes/n"));
+        assert!(!noted("GET", "/api/v1/nodes/n") && !noted("DELETE", "/api/v1/namespaces/n/pods?limit=1"));
+        assert!(!noted("DELETE", "/api/v1/nodes/n?dryRun=All"));
     }
 
     #[test]

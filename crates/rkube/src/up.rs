@@ -32,8 +32,6 @@ use crate::{
     advertise, authority, files, kubeconfig, lifetime, limits, logging, served, simulated_nodes, stores, tokens,
 };
 
-/// The controller that gives nodes the ranges of their pods.
-const NODE_RANGES: &str = "node-ipam-controller";
 const LISTEN_HINT: &str = "choose another address with --listen, such as 127.0.0.1:0 for a free port";
 /// How often to ask whether a client that says nothing is still there; upstream's.
 const KEEPALIVE_PERIOD: Duration = Duration::from_secs(3 * 60);
@@ -108,11 +106,12 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         namespace_grace: Duration::ZERO,
         node_ranges: options.node_addresses.ranges(options.service_cluster_ip_range.ranges())?,
     };
-    let ranges_are_given = controllers.node_ranges.is_some() && controllers.selection.has(NODE_RANGES);
     let mut parts = vec![controllers.into()];
     if !options.no_scheduler {
         parts.push(Scheduler { host_name: config.host_name.clone() }.into());
     }
+    let ranges_are_given =
+        options.node_addresses.allocate_node_cidrs && options.controllers.has("node-ipam-controller");
     parts.extend(options.nodes.part(ranges_are_given)?);
     let listener = Listener { listener, tls, connections_max: limits::connections() };
     let control_plane = ControlPlane::start(config, Some(listener), parts).await?;

@@ -9,8 +9,8 @@ use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, Features, InFlightMax};
 use rkube_cluster::certificates::{Pki, ServerNames, tls};
-use rkube_cluster::parts::{NodeRanges, NodeTemplate, Selection, SimulatedNodes};
-use rkube_cluster::{ControlPlane, Controllers, Listener, Part, Scheduler, kubeconfig};
+use rkube_cluster::parts::{NodeRanges, NodeTemplate, Scheduler, Selection, SimulatedNodes};
+use rkube_cluster::{ControlPlane, Controllers, Listener, Part, kubeconfig};
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::names::address::Subnet;
 use rkube_store::embedded::OpenOptions;
@@ -40,7 +40,7 @@ static PKI: LazyLock<Pki> = LazyLock::new(|| {
 pub struct Builder {
     store: StoreChoice,
     controllers: String,
-    schedules: bool,
+    scheduler: bool,
     nodes: usize,
     node_template: NodeTemplate,
     parts: Vec<Part>,
@@ -61,7 +61,7 @@ impl Default for Builder {
         Builder {
             store: StoreChoice::Memory,
             controllers: "*".to_owned(),
-            schedules: true,
+            scheduler: true,
             nodes: 0,
             node_template: NodeTemplate::default(),
             parts: Vec::new(),
@@ -97,9 +97,9 @@ impl Builder {
         self
     }
 
-    /// Pods stay without a node until the test binds them, or a scheduler of its own does.
-    pub fn no_scheduler(mut self) -> Self {
-        self.schedules = false;
+    /// Pods stay without a node until the test binds them.
+    pub fn without_scheduler(mut self) -> Self {
+        self.scheduler = false;
         self
     }
 
@@ -164,7 +164,9 @@ impl Builder {
             node_ranges: Some(NodeRanges::default()),
         };
         let mut parts = vec![controllers.into()];
-        parts.extend(self.schedules.then(|| Scheduler { host_name: config.host_name.clone() }.into()));
+        if self.scheduler {
+            parts.push(Scheduler { host_name: config.host_name.clone() }.into());
+        }
         if self.nodes > 0 {
             let (count, template) = (self.nodes, self.node_template);
             parts.push(SimulatedNodes { count, template, ranges_are_given }.into());

@@ -109,26 +109,27 @@ async fn a_pod_that_fits_nowhere_waits_for_room() {
     assert!(scheduled.message.unwrap().starts_with("0/2 nodes are available: 2 Insufficient cpu."));
 }
 
-/// The pods of a node that is gone are made elsewhere.
+/// A node that says nothing any more gets taints; when it is deleted its pods are, too, and others are made elsewhere.
 #[tokio::test]
 async fn a_node_vanishes() {
     let cluster = TestCluster::builder().nodes(3).virtual_time().start().await;
     create(&cluster, "web", 6).await;
     rolled_out(&cluster, "web", 6).await;
     let nodes = Api::<Node>::all(cluster.client());
-    let gone = nodes.list(&ListParams::default()).await.unwrap().items[0].metadata.name.clone().unwrap();
-    let patch = Patch::Merge(json!({ "spec": { "unschedulable": true } }));
-    nodes.patch(&gone, &PatchParams::default(), &patch).await.unwrap();
-    for pod in pods(&cluster).await {
-        if pod.spec.as_ref().unwrap().node_name.as_deref() == Some(&gone) {
-            let name = pod.metadata.name.unwrap();
-            let pods = Api::<Pod>::namespaced(cluster.client(), "default");
-            pods.delete(&name, &DeleteParams::default()).await.unwrap();
-        }
-    }
-    cluster.advance(MINUTE).await;
+    let lost = pods(&cluster).await[0].spec.as_ref().unwrap().node_name.clone().unwrap();
+    let fault = Patch::Merge(json!({ "metadata": { "annotations": { "sim.rkube.io/fault": "lost" } } }));
+    nodes.patch(&lost, &PatchParams::default(), &fault).await.unwrap();
+    cluster.advance(2 * MINUTE).await;
+    let spec = nodes.get(&lost).await.unwrap().spec.unwrap();
+    let taints = spec.taints.unwrap_or_default();
+    assert!(taints.iter().any(|taint| taint.key == "node.kubernetes.io/unreachable"), "{taints:?}");
+
+    nodes.delete(&lost, &DeleteParams::default()).await.unwrap();
+    cluster.advance(10 * MINUTE).await;
     rolled_out(&cluster, "web", 6).await;
-    assert!(pods(&cluster).await.iter().all(|pod| pod.spec.as_ref().unwrap().node_name.as_deref() != Some(&gone)));
+    let running = pods(&cluster).await;
+    assert_eq!(running.len(), 6);
+    assert!(running.iter().all(|pod| pod.spec.as_ref().unwrap().node_name.as_deref() != Some(&lost)));
 }
 
 #[tokio::test]
