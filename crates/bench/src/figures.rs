@@ -197,6 +197,8 @@ pub const IDLE_CLUSTER: Work = Work {
     peer: None,
     reach: "at most 5%",
 };
+pub const RECONCILE: Work =
+    Work { name: "reconcile an unchanged Deployment", unit: Unit::Microseconds, peer: None, reach: "at most 30 µs" };
 pub const TEST_CLUSTER: Work =
     Work { name: "a cluster in a test", unit: Unit::Milliseconds, peer: Some(3_400.0), reach: "at most 50 ms" };
 pub const TEST_CLUSTERS: Work =

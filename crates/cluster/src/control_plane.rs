@@ -78,6 +78,11 @@ impl ControlPlane {
         &self.host
     }
 
+    /// What the controllers of all parts do, in numbers, as Prometheus reads them.
+    pub fn metrics(&self) -> String {
+        self.parts.iter().map(|part| part.metrics().text()).collect()
+    }
+
     /// Where it listens, if it does.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.serving.as_ref().map(|serving| serving.address)

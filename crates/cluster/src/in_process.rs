@@ -9,8 +9,9 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use rkube_access::UserRef;
 use rkube_apiserver::{ApiServer, Followed};
-use rkube_catalog::{CachedEvent, Entry, EventType, Limit, Served, Snapshot, Subscription};
-use rkube_machinery::{json, names};
+use rkube_catalog::{CachedEvent, Entry, EventType, Limit, Object, Served, Snapshot, Subscription};
+use rkube_machinery::selector::{fields, labels};
+use rkube_machinery::{Text, json, names};
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::{Discovered, Event, Item, Selection, Source};
 
@@ -38,7 +39,7 @@ impl Source for InProcess {
             server: self.server.clone(),
             user: self.user.clone(),
             resource: resource.clone(),
-            selection: selection.clone(),
+            selection: Selected::new(selection),
             state: State::Start,
             pending: VecDeque::new(),
         };
@@ -69,7 +70,7 @@ struct Follower {
     server: Arc<ApiServer>,
     user: UserRef,
     resource: ApiResource,
-    selection: Selection,
+    selection: Selected,
     state: State,
     /// What was taken and is not told yet.
     pending: VecDeque<Event>,
@@ -100,9 +101,9 @@ impl Follower {
                 }
                 State::Following { served, changes } => match changes.next(BATCH).await {
                     Ok(Some(taken)) => {
-                        let wanted = taken.events.iter().filter(|event| is_wanted(&self.selection, &event.object.name));
+                        let wanted = taken.events.iter().filter(|event| self.selection.may_have(&event.object));
                         self.pending.extend(wanted.map(|event| told(served, &self.selection, event)));
-                        if self.selection.name.is_some() {
+                        if !self.selection.is_everything {
                             // What was left out was seen, too.
                             self.pending.push_back(Event::Progress(changes.revision()));
                         }
@@ -126,7 +127,7 @@ impl Follower {
                     return Some(None);
                 }
             };
-        let wanted = items.values().filter(|entry| is_wanted(&self.selection, &entry.object.name));
+        let wanted = items.values().filter(|entry| self.selection.has(&served, &entry.object));
         let listed = wanted.map(|entry| item(&served, &self.selection, entry)).collect();
         self.pending.push_back(Event::Progress(changes.revision()));
         self.state = State::Following { served, changes };
@@ -134,21 +135,77 @@ impl Follower {
     }
 }
 
-fn is_wanted(selection: &Selection, name: &str) -> bool {
-    selection.name.is_none_or(|wanted| wanted == name)
+/// A selection, ready to be compared with objects.
+struct Selected {
+    is_everything: bool,
+    metadata_only: bool,
+    name: Option<&'static str>,
+    namespace: Option<Text>,
+    labels: Option<labels::Selector>,
+    fields: Option<fields::Selector>,
 }
 
-fn told(served: &Served, selection: &Selection, event: &CachedEvent) -> Event {
+impl Selected {
+    /// What cannot be read selects nothing, and is logged.
+    fn new(selection: &Selection) -> Selected {
+        let refused = |text: &Text, why: String| tracing::error!(selector = %text, why, "nothing is selected");
+        let labels = selection.labels.as_ref().map(|text| {
+            let parsed = labels::Selector::parse(text);
+            parsed.map_err(|error| refused(text, error.to_string())).unwrap_or_else(|()| labels::Selector::nothing())
+        });
+        let fields = selection.fields.as_ref().map(|text| {
+            let parsed = fields::Selector::parse(text);
+            // No object has such a field.
+            parsed
+                .map_err(|error| refused(text, error.to_string()))
+                .unwrap_or_else(|()| fields::Selector::exactly("!", "!"))
+        });
+        Selected {
+            is_everything: selection.is_everything(),
+            metadata_only: selection.metadata_only,
+            name: selection.name,
+            namespace: selection.namespace.clone(),
+            labels,
+            fields,
+        }
+    }
+
+    /// By what never changes of an object.
+    fn may_have(&self, object: &Object) -> bool {
+        self.name.is_none_or(|name| object.name == name)
+            && self.namespace.as_ref().is_none_or(|namespace| object.namespace == *namespace)
+    }
+
+    fn has(&self, served: &Served, object: &Object) -> bool {
+        if self.is_everything {
+            return true;
+        }
+        let field = |name: &str| match name {
+            "metadata.name" => Some(object.name.as_str()),
+            "metadata.namespace" => Some(object.namespace.as_str()),
+            _ => {
+                let place = served.kind.selectable.labels().position(|selectable| selectable == name)?;
+                object.fields.get(place).map(Text::as_str)
+            }
+        };
+        self.may_have(object)
+            && self.labels.as_ref().is_none_or(|labels| labels.matches_pairs(|key| object.label(key)))
+            && self.fields.as_ref().is_none_or(|fields| fields.matches(field))
+    }
+}
+
+/// What is not selected (any more) is told to be gone: who did not know of it does not care.
+fn told(served: &Served, selection: &Selected, event: &CachedEvent) -> Event {
     let entry = Entry { object: event.object.clone(), revision: event.revision };
     let item = item(served, selection, &entry);
     match event.event_type {
-        EventType::Added | EventType::Modified => Event::Applied(item),
-        EventType::Deleted => Event::Deleted(item),
+        EventType::Added | EventType::Modified if selection.has(served, &event.object) => Event::Applied(item),
+        EventType::Added | EventType::Modified | EventType::Deleted => Event::Deleted(item),
     }
 }
 
 /// The object's own bytes; only a built-in kind that is served in another version than it is stored in is written anew.
-fn item(served: &Served, selection: &Selection, entry: &Entry) -> Item {
+fn item(served: &Served, selection: &Selected, entry: &Entry) -> Item {
     let object = &entry.object;
     let json = match &served.kind.conversion {
         Some(_) if !selection.metadata_only => json::to_string(&served.value(entry)).into(),

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -27,6 +28,8 @@ pub struct Manager {
     tasks: JoinSet<()>,
     health: Health,
     metrics: Metrics,
+    /// Who ends now has been asked to.
+    draining: Arc<AtomicBool>,
 }
 
 impl Manager {
@@ -36,7 +39,13 @@ impl Manager {
 
     /// With caches that others have, too.
     pub fn with_caches(caches: Caches) -> Manager {
-        Manager { caches, tasks: JoinSet::new(), health: Health::default(), metrics: Metrics::default() }
+        Manager {
+            caches,
+            tasks: JoinSet::new(),
+            health: Health::default(),
+            metrics: Metrics::default(),
+            draining: Arc::default(),
+        }
     }
 
     pub fn caches(&self) -> &Caches {
@@ -52,7 +61,7 @@ impl Manager {
         let place = self.health.add(name);
         let metrics = self.metrics.clone();
         let start = move || metrics.clone().scope(start());
-        self.tasks.spawn(supervise(name, self.health.clone(), place, start));
+        self.tasks.spawn(supervise(name, self.health.clone(), place, self.draining.clone(), start));
     }
 
     /// What the controllers do, in numbers.
@@ -65,7 +74,18 @@ impl Manager {
         self.health.clone()
     }
 
-    /// Ends all of them.
+    /// Ends all of them in good order: no new key is begun with, and those under way may end within this time.
+    pub async fn drain(&mut self, max: Duration) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.metrics.close();
+        let ending = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(max, ending).await.is_err() {
+            tracing::warn!(after = ?max, "controllers have not ended, and are cut off");
+        }
+        self.shutdown().await;
+    }
+
+    /// Ends all of them at once.
     pub async fn shutdown(&mut self) {
         self.tasks.shutdown().await;
         self.health.end();
@@ -115,8 +135,13 @@ impl Health {
     }
 }
 
-async fn supervise<F>(name: &'static str, health: Health, place: usize, start: impl Fn() -> F)
-where
+async fn supervise<F>(
+    name: &'static str,
+    health: Health,
+    place: usize,
+    draining: Arc<AtomicBool>,
+    start: impl Fn() -> F,
+) where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut delay = RESTART_FIRST;
@@ -133,6 +158,9 @@ where
             },
             Some(Ok(())) | None => "ended by itself".to_owned(),
         };
+        if draining.load(Ordering::Relaxed) {
+            return health.set(place, State::Ended);
+        }
         if started.elapsed() >= WELL_AFTER {
             delay = RESTART_FIRST;
         }
@@ -145,7 +173,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
 
     use super::*;
     use crate::testing::Script;

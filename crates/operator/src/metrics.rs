@@ -1,14 +1,15 @@
 //! What controllers do, in numbers: under the names of controller-runtime, in the text format of Prometheus.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::queue::Snapshot;
+use crate::queue::{Queue, Snapshot};
 
 /// In seconds, as controller-runtime has them.
 const RECONCILE_BUCKETS: &[f64] = &[
@@ -29,6 +30,7 @@ struct Controller {
     queue: Arc<QueueStats>,
     /// None, if there is no such queue any more.
     look: Box<dyn Fn() -> Option<Snapshot> + Send + Sync>,
+    close: Box<dyn Fn() + Send + Sync>,
     reconcile: Arc<ReconcileStats>,
 }
 
@@ -43,14 +45,18 @@ impl Metrics {
     }
 
     /// Counts a controller; one of this name that was here before is counted no more.
-    pub(crate) fn add(
-        &self,
-        name: &str,
-        queue: Arc<QueueStats>,
-        look: impl Fn() -> Option<Snapshot> + Send + Sync + 'static,
-        reconcile: Arc<ReconcileStats>,
-    ) {
-        self.0.lock().insert(name.to_owned(), Controller { queue, look: Box::new(look), reconcile });
+    pub(crate) fn add<K>(&self, name: &str, queue: &Queue<K>, reconcile: Arc<ReconcileStats>)
+    where
+        K: Clone + Eq + Hash + Debug + Send + Sync + 'static,
+    {
+        let (look, close) = (Box::new(queue.watch()), Box::new(queue.closing()));
+        let controller = Controller { queue: queue.stats().clone(), look, close, reconcile };
+        self.0.lock().insert(name.to_owned(), controller);
+    }
+
+    /// Closes all queues.
+    pub(crate) fn close(&self) {
+        self.0.lock().values().for_each(|controller| (controller.close)());
     }
 
     /// What each controller is doing at this moment.

@@ -105,7 +105,7 @@ pub(crate) async fn run_with<K, F, O, E>(
     let Run { name, workers, timeout, quarantined } = run;
     let stats: Arc<ReconcileStats> = Arc::default();
     stats.workers_max.set(workers);
-    Metrics::current().add(name, queue.stats().clone(), queue.watch(), stats.clone());
+    Metrics::current().add(name, &queue, stats.clone());
     let attempt = Arc::new(Attempt { name, timeout, queue: queue.clone(), stats, quarantined });
     // Those who wait for work take no room: a task begins with its key.
     let mut tasks = JoinSet::new();

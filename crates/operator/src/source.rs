@@ -36,7 +36,7 @@ pub enum Event {
     Listed(Vec<Item>),
     /// The object is there, and is like this.
     Applied(Item),
-    /// The object is gone; this is what it was.
+    /// The object is gone, or none of those that are selected any more; this is what it is, or was.
     Deleted(Item),
     /// All changes up to this revision were told. Nobody has to send it: it helps those who wait for a write of their
     /// own that no other event shows.
@@ -48,6 +48,12 @@ pub enum Event {
 pub struct Selection {
     /// Only those of this name.
     pub name: Option<&'static str>,
+    /// Only those of this namespace.
+    pub namespace: Option<Text>,
+    /// Only those that this label selector selects, in its usual text form.
+    pub labels: Option<Text>,
+    /// Only those that this field selector selects.
+    pub fields: Option<Text>,
     /// Nothing but metadata is looked at: the rest may be missing, or be of another version than was asked for.
     pub metadata_only: bool,
 }
@@ -65,6 +71,13 @@ pub struct Discovered {
 impl Discovered {
     pub fn supports(&self, verbs: &[&str]) -> bool {
         verbs.iter().all(|verb| self.verbs.iter().any(|has| has == verb))
+    }
+}
+
+impl Selection {
+    /// Whether every object is selected.
+    pub fn is_everything(&self) -> bool {
+        self.name.is_none() && self.namespace.is_none() && self.labels.is_none() && self.fields.is_none()
     }
 }
 

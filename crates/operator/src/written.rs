@@ -11,7 +11,9 @@
 //! evictions, the deletion of collections), and those of tasks that a reconcile spawns, unless they are
 //! [`carried`].
 
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -25,6 +27,8 @@ use kube::client::Body;
 use kube::core::ApiResource;
 use parking_lot::{Mutex, RwLock};
 use rkube_machinery::Text;
+use rkube_machinery::selector::labels::Selector;
+use serde::Deserialize;
 use tokio::sync::Notify;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -98,6 +102,8 @@ pub(crate) struct Note {
     uri: Uri,
     /// Of a new object; the path has the others'.
     name: Option<Text>,
+    /// Where caches select by labels: what the object has. Else empty.
+    answer: Bytes,
     pub what: What,
 }
 
@@ -115,11 +121,31 @@ impl Note {
         parts(self.uri.path()).map_or(("", ""), |parts| (parts.group, parts.plural))
     }
 
+    /// Whether the object was written with labels that a selector selects.
+    pub fn has_labels(&self, selector: &str) -> bool {
+        let Ok(selector) = Selector::parse(selector) else { return false };
+        let written: Result<Labelled, _> = serde_json::from_slice(&self.answer);
+        written.is_ok_and(|object| {
+            let labels = object.metadata.labels.unwrap_or_default();
+            selector.matches_pairs(|key| labels.get(key).map(String::as_str))
+        })
+    }
+
     /// Namespace and name.
     pub fn place(&self) -> (&str, &str) {
         let Some(parts) = parts(self.uri.path()) else { return ("", "") };
         (parts.namespace, self.name.as_deref().unwrap_or(parts.name))
     }
+}
+
+#[derive(Deserialize)]
+struct Labelled {
+    metadata: LabelledMetadata,
+}
+
+#[derive(Deserialize)]
+struct LabelledMetadata {
+    labels: Option<BTreeMap<String, String>>,
 }
 
 /// What a path is about.
@@ -156,13 +182,19 @@ fn parts(path: &str) -> Option<Parts<'_>> {
 /// Somebody who follows a resource.
 pub(crate) trait Following: Send + Sync {
     fn has(&self, note: &Note) -> bool;
+    /// Whether it selects by labels.
+    fn selects_labels(&self) -> bool;
     /// Notified whenever something was seen.
     fn moved(&self) -> &Notify;
 }
 
 /// All who follow resources for one set of caches.
 #[derive(Default)]
-pub(crate) struct Progress(RwLock<Vec<(Followed, Weak<dyn Following>)>>);
+pub(crate) struct Progress {
+    all: RwLock<Vec<(Followed, Weak<dyn Following>)>>,
+    /// Whether there ever was one that selects by labels.
+    any_labels: AtomicBool,
+}
 
 #[derive(Clone)]
 struct Followed {
@@ -180,14 +212,15 @@ impl Progress {
     pub fn add<F: Following + 'static>(&self, resource: &ApiResource, following: &Arc<F>) {
         let followed = Followed { group: resource.group.as_str().into(), plural: resource.plural.as_str().into() };
         let following: Arc<dyn Following> = following.clone();
-        let mut all = self.0.write();
+        self.any_labels.fetch_or(following.selects_labels(), Ordering::Relaxed);
+        let mut all = self.all.write();
         all.retain(|(_, following)| following.strong_count() > 0);
         all.push((followed, Arc::downgrade(&following)));
     }
 
     /// Those who follow what was written.
     fn of(&self, notes: &[Note]) -> Vec<(Followed, Arc<dyn Following>)> {
-        let all = self.0.read();
+        let all = self.all.read();
         let wanted = all.iter().filter(|(followed, _)| notes.iter().any(|note| note.resource() == followed.as_parts()));
         wanted.filter_map(|(followed, following)| Some((followed.clone(), following.upgrade()?))).collect()
     }
@@ -237,8 +270,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let is_write = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(request.method());
-        if !is_write {
+        if !is_to_be_noted(&request) {
             return self.inner.call(request).map_ok(|response| response.map(Either::Left)).map_err(Into::into).boxed();
         }
         let (uri, progress) = (request.uri().clone(), self.progress.clone());
@@ -254,13 +286,27 @@ where
             let bytes = body.collect().await.map_err(Into::into)?.to_bytes();
             if let Some(answer) = Answer::read(&bytes) {
                 let mut noted = writes.0.lock();
-                noted.notes.push(Note { uri, name: answer.name, what: answer.what });
+                let kept = progress.any_labels.load(Ordering::Relaxed);
+                let kept = if kept { bytes.clone() } else { Bytes::new() };
+                noted.notes.push(Note { uri, name: answer.name, answer: kept, what: answer.what });
                 noted.progress = Some(progress);
             }
             Ok(Response::from_parts(head, Either::Right(Full::new(bytes))))
         }
         .boxed()
     }
+}
+
+/// Whether the answer to a request says what a cache will see. That of the deletion of a collection has a list's version,
+/// which no event need have; and what is only tried out, nobody sees.
+fn is_to_be_noted<B>(request: &Request<B>) -> bool {
+    let uri = request.uri();
+    let is_write = match *request.method() {
+        Method::POST | Method::PUT | Method::PATCH => true,
+        Method::DELETE => parts(uri.path()).is_some_and(|parts| !parts.name.is_empty()),
+        _ => false,
+    };
+    is_write && !uri.query().is_some_and(|query| query.contains("dryRun"))
 }
 
 /// What there is to know of an answer.
@@ -413,6 +459,15 @@ mod tests {
         assert_eq!(of("/api/v1/namespaces"), Some(("", "", "namespaces", "")));
         assert_eq!(of("/apis/apps/v1/namespaces/n/deployments/d"), Some(("apps", "n", "deployments", "d")));
         assert_eq!(of("/version"), None);
+    }
+
+    #[test]
+    fn only_what_caches_will_see_is_noted() {
+        let noted =
+            |method: &str, path: &str| is_to_be_noted(&Request::builder().method(method).uri(path).body(()).unwrap());
+        assert!(noted("POST", "/api/v1/namespaces/n/pods?fieldManager=x") && noted("DELETE", "/api/v1/nodes/n"));
+        assert!(!noted("GET", "/api/v1/nodes/n") && !noted("DELETE", "/api/v1/namespaces/n/pods?limit=1"));
+        assert!(!noted("DELETE", "/api/v1/nodes/n?dryRun=All"));
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use rkube_access::UserRef;
+use rkube_apiserver::{Connection, NodeAnswer, NodeProvider};
+use rkube_machinery::{Status, Value};
 use rkube_node::simulated;
 pub use rkube_node::simulated::{NODES_MAX, Template as NodeTemplate};
 use rkube_operator::kube::core::ApiResource;
@@ -37,14 +39,38 @@ fn start(options: SimulatedNodes, host: &Host) -> Manager {
     let SimulatedNodes { count, template, ranges_are_given } = options;
     let caches = Caches::new(host.source(component_user("system:node", &GROUPS)));
     let (clients, noting) = (host.clone(), caches.clone());
-    simulated::start(simulated::Config {
+    let (manager, provider) = simulated::start(simulated::Config {
         count,
         template,
         caches,
         client: Box::new(move |node| clients.client_for(&noting, user(node), AGENT)),
         clock: host.clock().clone(),
         ranges_are_given,
-    })
+    });
+    host.server().provide_nodes(Arc::new(Reached(provider)));
+    manager
+}
+
+/// How the server reaches them.
+struct Reached(simulated::Provider);
+
+impl NodeProvider for Reached {
+    fn connect(&self, connection: &Connection<'_>) -> Option<NodeAnswer> {
+        let Connection { node, subresource, .. } = *connection;
+        let said = |what: &str| format!("node \"{node}\" is simulated: its containers run nothing, so that {what}");
+        self.0.has(node).then(|| match subresource {
+            "log" => NodeAnswer::Log(said("there is no log") + "\n"),
+            _ => NodeAnswer::Refused(Status::bad_request(said("there is nothing to connect to"))),
+        })
+    }
+
+    fn node_metrics(&self) -> Vec<Value> {
+        self.0.node_metrics()
+    }
+
+    fn pod_metrics(&self, namespace: Option<&str>) -> Vec<Value> {
+        self.0.pod_metrics(namespace)
+    }
 }
 
 fn user(node: &str) -> UserRef {

@@ -13,6 +13,7 @@ pub mod write;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rkube_machinery::Text;
 use rkube_operator::{Caches, Index, Informer, Key, Queue};
@@ -26,6 +27,10 @@ pub use read::informer;
 pub const HEADLESS: &str = "service.kubernetes.io/headless";
 /// Annotation with the time of the change that led to the object's own.
 pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+
+/// Pods that begin to terminate do so together, when something is scaled down: so long they are waited for, to be
+/// written together.
+const TERMINATING_TOGETHER: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Debug, Default)]
 pub struct Service {
@@ -163,9 +168,14 @@ pub fn follow(caches: &Caches, queue: &Queue<Key>) -> (Arc<Informer<Service>>, I
     let services = Arc::new(informer(caches).on_change(move |change| adding.add(change.key.clone())));
     let (adding, selecting) = (queue.clone(), services.clone());
     let pods = pods::informer(caches).indexed::<ByLabel>().on_change(move |change| {
-        for labels in labels_concerned(change.old.map(Arc::as_ref), change.new.map(Arc::as_ref)) {
+        let (old, new) = (change.old.map(Arc::as_ref), change.new.map(Arc::as_ref));
+        for labels in labels_concerned(old, new) {
             for service in Service::of_pod(&selecting, &change.key.namespace, labels) {
-                adding.add(service.key());
+                if begins_to_terminate(old, new) {
+                    adding.add_after(service.key(), TERMINATING_TOGETHER);
+                } else {
+                    adding.add(service.key());
+                }
             }
         }
     });
@@ -179,7 +189,9 @@ pub fn is_own_of_server(key: &Key) -> bool {
 
 /// Whether a change of a pod is one of what services say of it: then the labels by which services are concerned.
 fn labels_concerned<'a>(old: Option<&'a Pod>, new: Option<&'a Pod>) -> Vec<&'a Arc<Labels>> {
-    let (old, new) = match (old, new) {
+    // What has no address, or has come to its end, is not in endpoints.
+    let shown = |pod: &&Pod| !pod.network.addresses.is_empty() && !pod.is_terminal();
+    let (old, new) = match (old.filter(shown), new.filter(shown)) {
         (Some(old), Some(new)) => (old, new),
         (Some(one), None) | (None, Some(one)) => return vec![&one.labels],
         (None, None) => return Vec::new(),
@@ -188,12 +200,55 @@ fn labels_concerned<'a>(old: Option<&'a Pod>, new: Option<&'a Pod>) -> Vec<&'a A
     let same = old.uid == new.uid
         && old.deleted == new.deleted
         && old.ready == new.ready
-        && old.is_terminal() == new.is_terminal()
         && old.node == new.node
         && old.network == new.network;
     match (same, old.labels == new.labels) {
         (true, true) => Vec::new(),
         (false, true) => vec![&new.labels],
         (_, false) => vec![&old.labels, &new.labels],
+    }
+}
+
+fn begins_to_terminate(old: Option<&Pod>, new: Option<&Pod>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return false };
+    old.deleted.is_none() && new.deleted.is_some() && old.ready == new.ready && !new.is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pods::{Network, Phase};
+
+    #[test]
+    fn services_hear_of_changes_that_matter() {
+        let network = Network { addresses: ["10.0.0.1".parse().unwrap()].into(), ..Network::default() };
+        let labels = |value: &str| Arc::new(Labels::new([("app".into(), value.into())]));
+        let there = Pod { uid: "1".into(), labels: labels("a"), network, ..Pod::default() };
+        let bare = Pod { network: Network::default(), ..there.clone() };
+        let ended = Pod { phase: Phase::Failed, ..there.clone() };
+        let ready = Pod { ready: true, ..there.clone() };
+        let going = Pod { deleted: Some(1), ..there.clone() };
+        let another = Pod { uid: "2".into(), ..there.clone() };
+        let moved = Pod { labels: labels("b"), ..there.clone() };
+        let noted = Pod { revision: 9, generation: 9, ..there.clone() };
+        // Before and after, by how many labels services are looked for, and whether they are given a moment.
+        let table = [
+            (None, Some(&bare), 0, false),
+            (Some(&bare), None, 0, false),
+            (Some(&bare), Some(&there), 1, false),
+            (None, Some(&there), 1, false),
+            (Some(&there), None, 1, false),
+            (Some(&there), Some(&noted), 0, false),
+            (Some(&there), Some(&ready), 1, false),
+            (Some(&there), Some(&going), 1, true),
+            (Some(&there), Some(&ended), 1, false),
+            (Some(&ended), None, 0, false),
+            (Some(&there), Some(&another), 1, false),
+            (Some(&there), Some(&moved), 2, false),
+        ];
+        for (place, (old, new, expected, moment)) in table.into_iter().enumerate() {
+            assert_eq!(labels_concerned(old, new).len(), expected, "{place}");
+            assert_eq!(begins_to_terminate(old, new), moment, "{place}");
+        }
     }
 }

@@ -150,7 +150,7 @@ fn take_in(fleet: &Fleet, node: &SimulatedNode, held: &mut Held, pod: &Value, ev
         held.state.addresses = match spec::is_host_network(pod) {
             true => vec![node.address],
             false => {
-                let ranges = fleet.ranges(node, view.as_deref());
+                let ranges = fleet.ranges(node, view.as_deref(), fleet.now_micros());
                 let taken = (!ranges.is_empty()).then(|| fleet.addresses.take(&held.node, &ranges));
                 taken.flatten().unwrap_or_default()
             }

@@ -45,6 +45,7 @@ impl Index<PodView> for ByNode {
 /// What of a Node matters to its kubelet.
 pub struct NodeView {
     pub uid: Text,
+    pub revision: u64,
     /// The Node with no more than that: labels, annotations, spec, and of the status what admission looks at.
     pub object: Value,
 }
@@ -65,5 +66,5 @@ pub fn node(item: &Item) -> Option<NodeView> {
             "features": status.get("features").clone(),
         },
     };
-    Some(NodeView { uid: item.uid.clone(), object })
+    Some(NodeView { uid: item.uid.clone(), revision: item.revision, object })
 }

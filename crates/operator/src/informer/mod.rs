@@ -66,6 +66,8 @@ pub struct Change<'a, V> {
     pub key: &'a Key,
     pub old: Option<&'a Arc<V>>,
     pub new: Option<&'a Arc<V>>,
+    /// It was listed, not told of by itself, and may well have been as it is for long.
+    pub listed: bool,
 }
 
 /// Makes of an object what the cache keeps of it. None: nothing, as if it was not there.
@@ -86,7 +88,7 @@ struct CacheKey {
     api_version: String,
     plural: String,
     selection: Selection,
-    view: TypeId,
+    form: TypeId,
 }
 
 impl Caches {
@@ -140,11 +142,22 @@ impl Caches {
         selection: Selection,
         make: MakeView<V>,
     ) -> Informer<V> {
+        self.view_as(resource, selection, make, TypeId::of::<V>())
+    }
+
+    /// `form` tells caches of one type apart that are made by several functions.
+    pub(crate) fn view_as<V: Send + Sync + 'static>(
+        &self,
+        resource: &ApiResource,
+        selection: Selection,
+        make: MakeView<V>,
+        form: TypeId,
+    ) -> Informer<V> {
         let key = CacheKey {
             api_version: resource.api_version.clone(),
             plural: resource.plural.clone(),
             selection: selection.clone(),
-            view: TypeId::of::<V>(),
+            form,
         };
         let mut informers = self.informers.lock();
         let found = informers.get(&key).and_then(Weak::upgrade).and_then(|any| any.downcast::<Shared<V>>().ok());
@@ -166,7 +179,7 @@ impl Caches {
 }
 
 /// A kind as its type, with the resource version that the source knows.
-fn typed<K: Resource<DynamicType = ()> + DeserializeOwned>(item: &Item) -> Option<K> {
+pub(crate) fn typed<K: Resource<DynamicType = ()> + DeserializeOwned>(item: &Item) -> Option<K> {
     match item.parse::<K>() {
         Ok(mut object) => {
             if item.revision > 0 {
@@ -222,7 +235,7 @@ impl<V: Send + Sync + 'static> Informer<V> {
     pub fn on_change(mut self, handler: impl Fn(&Change<'_, V>) + Send + Sync + 'static) -> Self {
         let mut handlers = self.shared.handlers.lock();
         for (key, entry) in &self.shared.store.read().objects {
-            handler(&Change { key, old: None, new: Some(&entry.object) });
+            handler(&Change { key, old: None, new: Some(&entry.object), listed: true });
         }
         let id = handlers.next;
         handlers.next += 1;
@@ -234,6 +247,11 @@ impl<V: Send + Sync + 'static> Informer<V> {
 
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<V>> {
         self.shared.store.read().get(namespace, name).map(|entry| entry.object.clone())
+    }
+
+    /// The keys of all objects.
+    pub fn keys(&self) -> Vec<Key> {
+        self.shared.store.read().objects.keys().map(|key| Key::clone(key)).collect()
     }
 
     pub fn len(&self) -> usize {
@@ -361,7 +379,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
                     None => self.store.write().remove(&key),
                 };
                 if old.is_some() || object.is_some() {
-                    tell(&Change { key: &key, old: old.as_ref(), new: object.as_ref() });
+                    tell(&Change { key: &key, old: old.as_ref(), new: object.as_ref(), listed: false });
                 }
                 item.revision
             }
@@ -369,7 +387,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
                 let key = Key::of_item(&item);
                 let old = self.store.write().remove(&key);
                 if old.is_some() {
-                    tell(&Change { key: &key, old: old.as_ref(), new: None });
+                    tell(&Change { key: &key, old: old.as_ref(), new: None, listed: false });
                 }
                 item.revision
             }
@@ -385,11 +403,12 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let before = self.store.write().replace(fresh.clone());
         self.synced.send_replace(true);
         for (key, entry) in before.iter().filter(|(key, _)| !fresh.contains_key(*key)) {
-            tell(&Change { key, old: Some(&entry.object), new: None });
+            tell(&Change { key, old: Some(&entry.object), new: None, listed: false });
         }
         for (key, entry) in &fresh {
-            let old = before.get(key).map(|entry| &entry.object);
-            tell(&Change { key, old, new: Some(&entry.object) });
+            let old = before.get(key);
+            let listed = old.is_none_or(|old| old.revision == entry.revision);
+            tell(&Change { key, old: old.map(|old| &old.object), new: Some(&entry.object), listed });
         }
     }
 }
@@ -401,16 +420,27 @@ impl<V: Send + Sync + 'static> Following for Shared<V> {
             return true;
         }
         let (namespace, name) = note.place();
-        if self.selection.name.is_some_and(|only| name != only) {
+        let Selection { name: only, namespace: within, labels, fields, .. } = &self.selection;
+        if only.is_some_and(|only| name != only) || within.as_ref().is_some_and(|within| namespace != within) {
             return true;
         }
+        let store = self.store.read();
+        let known = store.get(namespace, name);
         match note.what {
             What::At(revision) => {
-                self.seen.load(Ordering::Acquire) >= revision
-                    || self.store.read().get(namespace, name).is_some_and(|entry| entry.revision >= revision)
+                if self.seen.load(Ordering::Acquire) >= revision || known.is_some_and(|it| it.revision >= revision) {
+                    return true;
+                }
+                // What neither was selected nor is now is never told of; by fields that is not known.
+                let may_come = known.is_some() || labels.as_ref().is_none_or(|labels| note.has_labels(labels));
+                known.is_none() && (fields.is_some() || !may_come)
             }
-            What::Gone(uid) => self.store.read().get(namespace, name).is_none_or(|entry| entry.uid != uid),
+            What::Gone(uid) => known.is_none_or(|it| it.uid != uid),
         }
+    }
+
+    fn selects_labels(&self) -> bool {
+        self.selection.labels.is_some()
     }
 
     fn moved(&self) -> &Notify {

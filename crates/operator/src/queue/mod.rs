@@ -313,6 +313,16 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         &self.shared.stats
     }
 
+    /// Closes the queue, if it is still there.
+    pub(crate) fn closing(&self) -> impl Fn() + Send + Sync + use<K> {
+        let shared = Arc::downgrade(&self.shared);
+        move || {
+            if let Some(shared) = shared.upgrade() {
+                Queue { shared }.close();
+            }
+        }
+    }
+
     /// What the queue is doing at this moment, for as long as it is there.
     pub(crate) fn watch(&self) -> impl Fn() -> Option<Snapshot> + Send + Sync + use<K>
     where

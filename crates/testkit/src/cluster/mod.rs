@@ -11,7 +11,7 @@ use std::time::Duration;
 pub use builder::Builder;
 use rkube_cluster::{ControlPlane, Host, component_user};
 use rkube_machinery::host::Clock;
-use rkube_operator::{Source, kube};
+use rkube_operator::{Caches, Environment, Source, kube};
 use rkube_store::Store;
 use tempfile::TempDir;
 
@@ -110,6 +110,14 @@ impl TestCluster {
         self.host.client(component_user(user, groups), AGENT)
     }
 
+    /// What an operator of the test's own runs in, as a user who may do everything:
+    /// `Operator::new(cluster.environment())`.
+    pub fn environment(&self) -> Environment {
+        let caches = Caches::new(self.source());
+        let client = self.host.client_for(&caches, component_user(ADMIN.0, &[ADMIN.1]), AGENT);
+        Environment { client, caches, clock: self.clock.clone() }
+    }
+
     /// The server's own objects, for caches: what controllers in the server's process have.
     pub fn source(&self) -> Arc<dyn Source> {
         self.host.source(component_user(ADMIN.0, &[ADMIN.1]))
@@ -133,6 +141,11 @@ impl TestCluster {
     /// A kubeconfig for them: of a user who may do everything.
     pub fn kubeconfig(&self) -> Option<&Path> {
         Some(&self.outside.as_ref()?.kubeconfig)
+    }
+
+    /// What its controllers do, in numbers: how often each reconciled, how long that took, what waits.
+    pub fn metrics(&self) -> String {
+        self.plane.as_ref().map(ControlPlane::metrics).unwrap_or_default()
     }
 
     /// Lets so much time pass, in virtual time only. Everything that is to happen in it happens, in order.

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod deployments;
+mod namespaces;
+mod reconciles;
+mod scheduling;
 mod simulated_nodes;
 mod start;
 mod time;
