@@ -39,7 +39,7 @@ pub fn answer(provider: &dyn NodeProvider, info: &RequestInfo, query: &Query, ac
         let missing = || {
             let name =
                 namespace.map_or_else(|| info.name.to_string(), |namespace| format!("{namespace}/{}", info.name));
-            Status::not_found(&GroupResource::new(GROUP, &kind.to_lowercase()), &name)
+            Status::not_found(&GroupResource::new(GROUP, kind.to_lowercase()), &name)
         };
         let found = all.into_iter().find(|one| one.get("metadata").str("name") == info.name);
         let mut value = object! { "kind": *kind, "apiVersion": api_version };

@@ -17,7 +17,7 @@ use rkube_operator::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensio
 use rkube_operator::kube::api::{Api, Patch, PatchParams, PostParams};
 use rkube_operator::kube::{Client, CustomResource, CustomResourceExt as _, ResourceExt as _};
 use rkube_operator::ownership::{controller_of, controller_reference};
-use rkube_operator::{Action, Context, Controller, Error, Key, Operator, Watch, kube};
+use rkube_operator::{Action, Context, Controller, Error, Key, Operator, Watch};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

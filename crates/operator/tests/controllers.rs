@@ -16,7 +16,7 @@ use serde_json::json;
 const LONG: Duration = Duration::from_secs(600);
 
 async fn cluster() -> TestCluster {
-    TestCluster::builder().controllers("").no_scheduler().virtual_time().start().await
+    TestCluster::builder().controllers("").without_scheduler().virtual_time().start().await
 }
 
 fn map(name: &str) -> ConfigMap {

@@ -25,8 +25,8 @@ fn parse_count(text: &str) -> Result<usize, String> {
 }
 
 impl SimulatedNodeFlags {
-    /// None without any nodes.
-    pub fn part(&self) -> anyhow::Result<Option<Part>> {
+    /// None without any nodes. `ranges_are_given`: somebody gives nodes the ranges of their pods.
+    pub fn part(&self, ranges_are_given: bool) -> anyhow::Result<Option<Part>> {
         if self.sim_nodes == 0 {
             return Ok(None);
         }
@@ -37,7 +37,7 @@ impl SimulatedNodeFlags {
                 NodeTemplate::parse(&std::fs::read(file).with_context(said)?).with_context(said)?
             }
         };
-        Ok(Some(SimulatedNodes { count: self.sim_nodes, template, ranges_are_given: false }.into()))
+        Ok(Some(SimulatedNodes { count: self.sim_nodes, template, ranges_are_given }.into()))
     }
 }
 
@@ -56,15 +56,15 @@ mod tests {
     #[test]
     fn a_template_is_read_or_what_is_wrong_is_said() {
         let flags = |template: Option<PathBuf>| SimulatedNodeFlags { sim_nodes: 1, sim_node_template: template };
-        assert!(flags(None).part().is_ok_and(|part| part.is_some()));
+        assert!(flags(None).part(true).is_ok_and(|part| part.is_some()));
         let none = SimulatedNodeFlags { sim_nodes: 0, sim_node_template: None };
-        assert!(none.part().is_ok_and(|part| part.is_none()));
+        assert!(none.part(true).is_ok_and(|part| part.is_none()));
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("node.yaml");
-        let error = format!("{:#}", flags(Some(file.clone())).part().err().unwrap());
+        let error = format!("{:#}", flags(Some(file.clone())).part(true).err().unwrap());
         assert!(error.contains("--sim-node-template") && error.contains("No such file"), "{error}");
         std::fs::write(&file, "kind: Pod").unwrap();
-        let error = format!("{:#}", flags(Some(file)).part().err().unwrap());
+        let error = format!("{:#}", flags(Some(file)).part(true).err().unwrap());
         assert!(error.contains("should be a Node"), "{error}");
         assert_eq!(parse_count("10001"), Err("there may be 10000 at most".to_owned()));
     }

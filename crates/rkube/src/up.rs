@@ -110,7 +110,9 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
     if !options.no_scheduler {
         parts.push(Scheduler { host_name: config.host_name.clone() }.into());
     }
-    parts.extend(options.nodes.part()?);
+    let ranges_are_given =
+        options.node_addresses.allocate_node_cidrs && options.controllers.has("node-ipam-controller");
+    parts.extend(options.nodes.part(ranges_are_given)?);
     let listener = Listener { listener, tls, connections_max: limits::connections() };
     let control_plane = ControlPlane::start(config, Some(listener), parts).await?;
     simulated_nodes::warn_if_none(control_plane.host());

@@ -53,7 +53,7 @@ impl<'a> Settings<'a> {
     }
 
     /// What is said of the pod as a whole is about its main containers.
-    fn of_container(&self, container: Container<'_>, name: &str) -> Option<&'a str> {
+    pub fn of_container(&self, container: Container<'_>, name: &str) -> Option<&'a str> {
         if self.annotations.is_null() {
             return None;
         }

@@ -36,7 +36,7 @@ pub struct Config {
     /// A client that acts as the kubelet of the node of this name.
     pub client: Box<dyn Fn(&str) -> Client + Send + Sync>,
     pub clock: Arc<dyn Clock>,
-    /// Whether somebody gives nodes the ranges of their pods: then pods wait for that.
+    /// Whether somebody gives nodes the ranges of their pods: then they wait a moment for that.
     pub ranges_are_given: bool,
 }
 
@@ -73,6 +73,10 @@ pub(super) struct Held {
     pub state: PodState,
     /// The last patch that was sent, to tell when the same is sent again and again.
     pub last_patch: u64,
+    /// The revision that the last write of the status made. As long as the pod is at it, only time changes anything.
+    pub written_revision: u64,
+    /// When it does.
+    pub wake_micros: Option<i64>,
 }
 
 impl Fleet {
@@ -125,12 +129,13 @@ impl Fleet {
     }
 
     /// Where the pods of a node get their addresses from. Empty: nowhere, yet.
-    pub fn ranges(&self, node: &SimulatedNode, view: Option<&NodeView>) -> Vec<Subnet> {
+    pub fn ranges(&self, node: &SimulatedNode, view: Option<&NodeView>, now_micros: i64) -> Vec<Subnet> {
         let given = view.map_or(&[][..], |view| view.object.get("spec").list("podCIDRs"));
         let given: Vec<Subnet> = given.iter().filter_map(|range| Subnet::parse_sloppy(range.as_str())).collect();
-        match given.is_empty() && !self.config.ranges_are_given {
-            true => vec![addresses::fallback_range(node.index)],
-            false => given,
+        let waits = || self.config.ranges_are_given && now_micros < node.waits_until();
+        match given.is_empty() {
+            true if !waits() => vec![addresses::fallback_range(node.index)],
+            _ => given,
         }
     }
 
@@ -196,6 +201,11 @@ fn watch_nodes(caches: &Caches, nodes: &HashMap<Text, SimulatedNode>, queue: &Qu
 }
 
 impl SimulatedNode {
+    /// Until when it waits for the range of its pods; nobody may have one left.
+    pub fn waits_until(&self) -> i64 {
+        self.posted.lock().waits_until_micros
+    }
+
     pub fn is_away(&self) -> bool {
         self.is_away.load(Ordering::Relaxed)
     }

@@ -4,6 +4,7 @@
 //! - [`fleet`]: all of them; [`nodes`] keeps the nodes, [`pods`] the pods.
 //! - [`behaviour`], [`commands`]: what containers do; [`containers`]: a container runtime that is none; [`images`],
 //!   [`addresses`], [`ids`].
+//! - [`provider`]: what others may ask of them, [`usage`] among it.
 
 mod addresses;
 mod api;
@@ -17,8 +18,10 @@ mod images;
 mod life_tests;
 mod nodes;
 mod pods;
+mod provider;
 mod registration;
 mod template;
+mod usage;
 mod views;
 
 use std::sync::Arc;
@@ -27,6 +30,7 @@ use rkube_machinery::Text;
 use rkube_operator::Manager;
 
 pub use fleet::Config;
+pub use provider::Provider;
 pub use template::{Error as TemplateError, NODES_MAX, Template};
 
 use fleet::Fleet;
@@ -36,11 +40,12 @@ const POD_WORKERS: usize = 32;
 const NODE_WORKERS: usize = 16;
 
 /// Starts the nodes. They end with the manager; their objects stay, and the next start goes on with them.
-pub fn start(config: Config) -> Manager {
+pub fn start(config: Config) -> (Manager, Provider) {
     let mut manager = Manager::with_caches(config.caches.clone());
+    let provider = Provider::new(&config);
     let config = Arc::new(config);
     manager.add("simulated-nodes", move || run(config.clone()));
-    manager
+    (manager, provider)
 }
 
 async fn run(config: Arc<Config>) {

@@ -26,7 +26,9 @@ const RENEWALS: u32 = 4;
 const GROUPS: u32 = 10;
 /// How long a flapping node is away, and then there, if nothing says it.
 const FLAPPING_PERIOD: Duration = Duration::from_secs(60);
-/// With this taint a node is born. There is no node lifecycle controller yet to take it away.
+/// How long a node waits for the range of its pods before it takes one of its own: a cluster's range has an end.
+const RANGE_WAIT: Duration = Duration::from_secs(2);
+/// With this taint a node is born. Whoever keeps taints by conditions may be off, or late.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// What a node has said, and to whom.
@@ -34,6 +36,8 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub(super) struct Posted {
     /// It was registered once in this life. One that is deleted afterwards stays so, as with a kubelet.
     registered: bool,
+    /// What it has said is what it was made with.
+    created: bool,
     /// Of the Node that has the status.
     uid: Text,
     status_micros: i64,
@@ -41,6 +45,7 @@ pub(super) struct Posted {
     ready: bool,
     renewed_micros: i64,
     ranges: Vec<Subnet>,
+    pub waits_until_micros: i64,
 }
 
 /// What annotations of the Node ask for.
@@ -78,12 +83,20 @@ pub(super) async fn reconcile(fleet: Arc<Fleet>, name: Text) -> Result<Outcome, 
         Fault::There { until_micros } => look_at(until_micros),
         Fault::None | Fault::NotReady => {}
     }
-    let ranges = fleet.ranges(node, Some(&view));
+    begin_to_wait(node, now);
+    let ranges = fleet.ranges(node, Some(&view), now);
+    if ranges.is_empty() {
+        look_at(node.waits_until());
+    }
     let ranges_changed = std::mem::replace(&mut node.posted.lock().ranges, ranges.clone()) != ranges;
     if was_away || ranges_changed {
         fleet.wake_pods(&name);
     }
-    post_status(&fleet, node, &name, &view, (fault != Fault::NotReady, now)).await?;
+    let ready = fault != Fault::NotReady;
+    if ready {
+        remove_first_taint(node, &name, &view).await?;
+    }
+    post_status(&fleet, node, &name, &view, (ready, now)).await?;
     renew(&fleet, node, &name, &view, now).await?;
     look_at(next_renewal(&fleet, node, now));
     Ok(Outcome::Unchanged)
@@ -114,9 +127,17 @@ async fn register(fleet: &Fleet, node: &SimulatedNode, now: i64) -> Result<Outco
     let range = (!fleet.config.ranges_are_given).then(|| addresses::fallback_range(node.index));
     let object = identity(fleet, node).node(range, now.div_euclid(1_000_000));
     // That it exists already is as good: its status follows.
-    api::create(&node.client, "/api/v1/nodes", &object).await?;
-    node.posted.lock().registered = true;
+    let created = api::create(&node.client, "/api/v1/nodes", &object).await?;
+    let mut posted = node.posted.lock();
+    (posted.registered, posted.created) = (true, created == Answer::Done);
     Ok(Outcome::Unchanged)
+}
+
+fn begin_to_wait(node: &SimulatedNode, now: i64) {
+    let mut posted = node.posted.lock();
+    if posted.waits_until_micros == 0 {
+        posted.waits_until_micros = now + micros(RANGE_WAIT);
+    }
 }
 
 fn identity<'a>(fleet: &'a Fleet, node: &SimulatedNode) -> Identity<'a> {
@@ -131,20 +152,24 @@ async fn post_status(
     view: &NodeView,
     (ready, now): (bool, i64),
 ) -> Result<(), api::Error> {
-    let images = fleet.images.reported(name);
     let now_seconds = now.div_euclid(1_000_000);
     let known = view.object.get("status").list("conditions");
     let is_first = {
         let mut posted = node.posted.lock();
         posted.registered = true;
+        if std::mem::take(&mut posted.created) {
+            posted.uid = view.uid.clone();
+            (posted.status_micros, posted.ready) = (now, true);
+        }
         let is_first = posted.uid != view.uid;
         let age = now - posted.status_micros;
-        let images_changed = posted.images != images.len() && age >= micros(IMAGES_PERIOD);
+        let images_changed = posted.images != fleet.images.count(name) && age >= micros(IMAGES_PERIOD);
         if !is_first && !images_changed && posted.ready == ready && age < micros(STATUS_PERIOD) {
             return Ok(());
         }
         is_first
     };
+    let images = fleet.images.reported(name);
     let mut status = match is_first {
         true => identity(fleet, node).status(ready, &images, now_seconds),
         false => object! { "conditions": registration::conditions(ready, now_seconds), "images": images.clone() },
@@ -154,7 +179,6 @@ async fn post_status(
     if api::patch_strategic(&node.client, &path, &object! { "status": status }).await? == Answer::NotFound {
         return Ok(());
     }
-    remove_first_taint(node, name, view).await?;
     let mut posted = node.posted.lock();
     posted.uid = view.uid.clone();
     (posted.status_micros, posted.images, posted.ready) = (now, images.len(), ready);
@@ -166,7 +190,9 @@ async fn remove_first_taint(node: &SimulatedNode, name: &str, view: &NodeView) -
     let others: Vec<Value> = taints.iter().filter(|taint| taint.str("key") != NOT_READY).cloned().collect();
     if others.len() < taints.len() {
         let taints = if others.is_empty() { Value::Null } else { others.into() };
-        let patch = object! { "spec": object! { "taints": taints } };
+        // Somebody else may write taints now: then the watch says so, and this is tried again.
+        let metadata = object! { "resourceVersion": view.revision.to_string() };
+        let patch = object! { "metadata": metadata, "spec": object! { "taints": taints } };
         api::patch_merge(&node.client, &format!("/api/v1/nodes/{name}"), &patch).await?;
     }
     Ok(())

@@ -17,9 +17,17 @@ const NAME: &str = "sim";
 const STOP_DELAY: Duration = Duration::from_millis(500);
 const LEASE_DURATION: Duration = Duration::from_secs(40);
 
-/// The annotations that there are: of nodes, and those by which a node says how its pods behave unless they say it.
-const KNOWN: [&str; 7] =
-    ["fault", "fault-period", "stop-delay", "lease-duration", "unavailable-images", "events", "cpu-usage"];
+/// The annotations that nodes have.
+const KNOWN: [&str; 8] = [
+    "fault",
+    "fault-period",
+    "stop-delay",
+    "lease-duration",
+    "unavailable-images",
+    "events",
+    "cpu-usage",
+    "memory-usage",
+];
 
 #[derive(Clone, Debug)]
 pub struct Template {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 pub struct PodView {
     pub uid: Text,
     pub node: Text,
+    pub revision: u64,
     pub json: Bytes,
 }
 
@@ -29,7 +30,7 @@ struct BoundSpec<'a> {
 pub fn pod(item: &Item) -> Option<PodView> {
     let bound: Bound<'_> = serde_json::from_slice(&item.json).ok()?;
     let node = bound.spec.node_name.filter(|node| !node.is_empty())?;
-    Some(PodView { uid: item.uid.clone(), node: node.into(), json: item.json.clone() })
+    Some(PodView { uid: item.uid.clone(), node: node.into(), revision: item.revision, json: item.json.clone() })
 }
 
 pub struct ByNode;
@@ -45,6 +46,7 @@ impl Index<PodView> for ByNode {
 /// What of a Node matters to its kubelet.
 pub struct NodeView {
     pub uid: Text,
+    pub revision: u64,
     /// The Node with no more than that: labels, annotations, spec, and of the status what admission looks at.
     pub object: Value,
 }
@@ -65,5 +67,5 @@ pub fn node(item: &Item) -> Option<NodeView> {
             "features": status.get("features").clone(),
         },
     };
-    Some(NodeView { uid: item.uid.clone(), object })
+    Some(NodeView { uid: item.uid.clone(), revision: item.revision, object })
 }

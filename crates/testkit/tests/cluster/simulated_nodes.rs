@@ -266,3 +266,62 @@ async fn a_node_that_is_deleted_comes_back_when_it_is_made_again() {
     create(&client, "q", json!({})).await;
     phase(&cluster, "q", "Running").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_nodes_with_one_range_give_no_address_twice() {
+    let cluster = cluster(1, None).await;
+    let client = cluster.client();
+    let nodes: Api<Node> = Api::all(client.clone());
+    let thief = json!({ "metadata": { "name": "thief" }, "spec": { "podCIDR": "10.128.0.0/24", "podCIDRs": ["10.128.0.0/24"] } });
+    nodes.create(&PostParams::default(), &serde_json::from_value(thief).unwrap()).await.unwrap();
+    let mut seen = std::collections::HashSet::new();
+    for name in ["p", "q", "r"] {
+        create(&client, name, json!({})).await;
+        let status = phase(&cluster, name, "Running").await.status.unwrap();
+        assert!(seen.insert(status.pod_ip.unwrap()));
+    }
+    // Nobody runs the pods of a node that is not ours.
+    create(&client, "s", json!({ "spec": { "nodeName": "thief" } })).await;
+    cluster.advance(Duration::from_secs(5)).await;
+    phase(&cluster, "s", "Pending").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn usage_and_logs_can_be_asked_for() {
+    let cluster = cluster(2, None).await;
+    let client = cluster.client();
+    create(
+        &client,
+        "p",
+        json!({ "metadata": {
+        "labels": { "app": "x" },
+        "annotations": { "sim.rkube.io/cpu-usage": "250m", "sim.rkube.io/memory-usage": "64Mi" },
+    } }),
+    )
+    .await;
+    create(&client, "q", json!({})).await;
+    phase(&cluster, "p", "Running").await;
+    phase(&cluster, "q", "Running").await;
+    let ask = async |path: &str| -> Value {
+        let request = http::Request::get(path).body(Vec::new()).unwrap();
+        client.request(request).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    let all = ask("/apis/metrics.k8s.io/v1beta1/pods").await;
+    assert_eq!((all["kind"].as_str(), all["items"].as_array().map(Vec::len)), (Some("PodMetricsList"), Some(2)));
+    let one = ask("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods?labelSelector=app%3Dx").await;
+    assert_eq!(one["items"][0]["containers"][0]["usage"], json!({ "cpu": "250m", "memory": "65536Ki" }));
+    assert_eq!(one["items"].as_array().map(Vec::len), Some(1));
+    let node = ask("/apis/metrics.k8s.io/v1beta1/nodes/sim-0").await;
+    assert_eq!(node["usage"], json!({ "cpu": "301m", "memory": "335872Ki" }));
+    let missing =
+        http::Request::get("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/z").body(Vec::new()).unwrap();
+    let error = client.request::<Value>(missing).await.unwrap_err().to_string();
+    assert!(error.contains("podmetrics.metrics.k8s.io \"default/z\" not found"), "{error}");
+    let groups = ask("/apis").await["groups"].as_array().unwrap().clone();
+    assert!(groups.iter().any(|group| group["name"] == "metrics.k8s.io"));
+    let resources = ask("/apis/metrics.k8s.io/v1beta1").await;
+    assert_eq!(resources["resources"][1]["kind"], "PodMetrics");
+
+    let log = pods(&client).logs("p", &Default::default()).await.unwrap();
+    assert_eq!(log, "node \"sim-0\" is simulated: its containers run nothing, so that there is no log\n");
+}
