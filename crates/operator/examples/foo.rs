@@ -24,6 +24,7 @@ use serde_json::json;
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "samplecontroller.k8s.io", version = "v1alpha1", kind = "Foo", namespaced, status = "FooStatus")]
+#[kube(annotation("api-approved.kubernetes.io", "unapproved, experimental-only; an example"))]
 #[kube(crates(kube_core = "rkube_operator::kube::core", k8s_openapi = "rkube_operator::k8s_openapi"))]
 #[serde(rename_all = "camelCase")]
 pub struct FooSpec {

@@ -24,7 +24,7 @@ use rkube_testkit::TestCluster;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-const HOUR: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_secs(600);
 
 async fn cluster() -> TestCluster {
     TestCluster::builder().virtual_time().start().await
@@ -57,17 +57,17 @@ async fn an_ingress_is_annotated_with_one_write() {
     let ingress = json!({ "metadata": { "name": "web" }, "spec": { "defaultBackend": backend } });
     api.create(&PostParams::default(), &object(ingress)).await.unwrap();
     let annotation = async || api.get("web").await.unwrap().annotations().get("foo").cloned();
-    cluster.advance(HOUR).await;
+    cluster.advance(LONG).await;
     assert_eq!((annotation().await.as_deref(), writes.load(Ordering::Relaxed)), (Some("bar"), 2));
 
     // Whoever changes it gets it back, and that is all there is to write.
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { "foo": "other" } } }));
     api.patch("web", &PatchParams::default(), &patch).await.unwrap();
-    cluster.advance(HOUR).await;
+    cluster.advance(LONG).await;
     assert_eq!((annotation().await.as_deref(), writes.load(Ordering::Relaxed)), (Some("bar"), 4));
     let patch = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
     api.patch("web", &PatchParams::default(), &patch).await.unwrap();
-    cluster.advance(HOUR).await;
+    cluster.advance(LONG).await;
     assert_eq!(writes.load(Ordering::Relaxed), 5);
     operator.status().ready().unwrap();
     operator.shutdown().await;
