@@ -73,9 +73,14 @@ impl Writes {
     async fn arrive(&self) {
         let Noted { notes, progress } = std::mem::take(&mut *self.0.lock());
         let Some(progress) = progress else { return };
+        let resources: Vec<(&str, &str)> = notes.iter().map(Note::resource).collect();
+        let mut distinct = resources.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
         let arriving = async {
-            for following in progress.of(&notes) {
-                wait_for(&*following.1, notes.iter().filter(|note| note.resource() == following.0.as_parts())).await;
+            for (resource, following) in progress.of(&distinct) {
+                let ours = notes.iter().zip(&resources).filter(|(_, of)| **of == resource).map(|(note, _)| note);
+                wait_for(&*following, ours).await;
             }
         };
         if tokio::time::timeout(CATCH_UP_MAX, arriving).await.is_err() {
@@ -196,7 +201,6 @@ pub(crate) struct Progress {
     any_labels: AtomicBool,
 }
 
-#[derive(Clone)]
 struct Followed {
     group: Text,
     plural: Text,
@@ -218,11 +222,14 @@ impl Progress {
         all.push((followed, Arc::downgrade(&following)));
     }
 
-    /// Those who follow what was written.
-    fn of(&self, notes: &[Note]) -> Vec<(Followed, Arc<dyn Following>)> {
+    /// Those who follow one of these resources.
+    fn of<'a>(&self, resources: &[(&'a str, &'a str)]) -> Vec<((&'a str, &'a str), Arc<dyn Following>)> {
         let all = self.all.read();
-        let wanted = all.iter().filter(|(followed, _)| notes.iter().any(|note| note.resource() == followed.as_parts()));
-        wanted.filter_map(|(followed, following)| Some((followed.clone(), following.upgrade()?))).collect()
+        let wanted = all.iter().filter_map(|(followed, following)| {
+            let resource = resources.iter().find(|resource| **resource == followed.as_parts())?;
+            Some((*resource, following.upgrade()?))
+        });
+        wanted.collect()
     }
 }
 
@@ -270,8 +277,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let is_write = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(request.method());
-        if !is_write {
+        if !is_to_be_noted(&request) {
             return self.inner.call(request).map_ok(|response| response.map(Either::Left)).map_err(Into::into).boxed();
         }
         let (uri, progress) = (request.uri().clone(), self.progress.clone());
@@ -296,6 +302,18 @@ where
         }
         .boxed()
     }
+}
+
+/// Whether the answer to a request says what a cache will see. That of the deletion of a collection has a list's version,
+/// which no event need have; and what is only tried out, nobody sees.
+fn is_to_be_noted<B>(request: &Request<B>) -> bool {
+    let uri = request.uri();
+    let is_write = match *request.method() {
+        Method::POST | Method::PUT | Method::PATCH => true,
+        Method::DELETE => parts(uri.path()).is_some_and(|parts| !parts.name.is_empty()),
+        _ => false,
+    };
+    is_write && !uri.query().is_some_and(|query| query.contains("dryRun"))
 }
 
 /// What there is to know of an answer.
@@ -448,6 +466,15 @@ mod tests {
         assert_eq!(of("/api/v1/namespaces"), Some(("", "", "namespaces", "")));
         assert_eq!(of("/apis/apps/v1/namespaces/n/deployments/d"), Some(("apps", "n", "deployments", "d")));
         assert_eq!(of("/version"), None);
+    }
+
+    #[test]
+    fn only_what_caches_will_see_is_noted() {
+        let noted =
+            |method: &str, path: &str| is_to_be_noted(&Request::builder().method(method).uri(path).body(()).unwrap());
+        assert!(noted("POST", "/api/v1/namespaces/n/pods?fieldManager=x") && noted("DELETE", "/api/v1/nodes/n"));
+        assert!(!noted("GET", "/api/v1/nodes/n") && !noted("DELETE", "/api/v1/namespaces/n/pods?limit=1"));
+        assert!(!noted("DELETE", "/api/v1/nodes/n?dryRun=All"));
     }
 
     #[test]

@@ -5,17 +5,20 @@
 //! given a node only if it fits there beside all that are known to be there or are on their way. What the API has not
 //! confirmed stays assumed until it is known to have failed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use rkube_machinery::Text;
 use tokio::time::Instant;
 
-use crate::cycle::{Decision, Placer};
+use crate::cycle::{Decision, Placer, Refusal};
 use crate::plugins::ClusterEvent;
 use crate::queue::{Failure, Queue, Queued};
 use crate::snapshot::Snapshot;
 use crate::view::{Node, Pod};
+
+/// So many sorts of pods that were refused are remembered.
+const REFUSED_MAX: usize = 8;
 
 pub struct Core {
     /// The names that pods call this scheduler by.
@@ -23,6 +26,10 @@ pub struct Core {
     snapshot: Snapshot,
     queue: Queue,
     placer: Placer,
+    /// The last pods that were refused, while nothing has changed since: of many that are alike one is looked at.
+    refused: VecDeque<(Arc<Pod>, Refusal)>,
+    /// The snapshot's generation when they were.
+    refused_at: u64,
     /// Pods whose binding was decided, and of which it is not known yet whether it was done.
     binding: HashMap<Text, Queued>,
 }
@@ -55,6 +62,8 @@ impl Core {
             snapshot: Snapshot::default(),
             queue: Queue::default(),
             placer: Placer::new(percentage, seed),
+            refused: VecDeque::new(),
+            refused_at: 0,
             binding: HashMap::new(),
         }
     }
@@ -97,7 +106,7 @@ impl Core {
         if pod.is_terminating {
             return Some(Step::Skipped { pod });
         }
-        match self.placer.place(&pod, &mut self.snapshot) {
+        match self.decide(&pod) {
             Decision::Place(node) => {
                 let name = self.snapshot.node(node).details.name.clone();
                 self.snapshot.assume(pod.clone(), node);
@@ -109,6 +118,11 @@ impl Core {
                 Some(Step::Refused { pod, message: refusal.message })
             }
         }
+    }
+
+    /// Whether [`Core::step`] has something to do.
+    pub fn has_work(&self) -> bool {
+        self.queue.has_work()
     }
 
     pub fn next_deadline(&self) -> Option<Instant> {
@@ -141,6 +155,22 @@ impl Core {
 
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    fn decide(&mut self, pod: &Arc<Pod>) -> Decision {
+        if self.refused_at != self.snapshot.generation() {
+            self.refused.clear();
+            self.refused_at = self.snapshot.generation();
+        }
+        if let Some((_, refusal)) = self.refused.iter().find(|(known, _)| known.is_refused_like(pod)) {
+            return Decision::Refuse(refusal.clone());
+        }
+        let decision = self.placer.place(pod, &mut self.snapshot);
+        if let Decision::Refuse(refusal) = &decision {
+            self.refused.truncate(REFUSED_MAX - 1);
+            self.refused.push_front((pod.clone(), refusal.clone()));
+        }
+        decision
     }
 
     fn pod_is(&mut self, pod: &Arc<Pod>, now: Instant) {

@@ -16,6 +16,10 @@ const FEASIBLE_MIN: usize = 100;
 /// And at least so many of a hundred.
 const PERCENTAGE_MIN: usize = 5;
 
+/// What upstream's plugin for claims says of a pod that was refused before its turn came: the state that it looks for is
+/// not there.
+const NOTHING_PREPARED: &str = "not found";
+
 /// What one cycle comes to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -24,7 +28,7 @@ pub enum Decision {
 }
 
 /// Why a pod cannot be placed now.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub message: String,
     /// Who refused it, and so what it waits for.
@@ -83,13 +87,13 @@ impl Placer {
                 }
                 Filtering::Nowhere(reason) => {
                     self.diagnosis.nowhere(place, reason);
-                    return self.refuse(&cycle, &filters);
+                    return self.refuse(Some(NOTHING_PREPARED));
                 }
             }
         }
         self.find_feasible(&cycle, &filters, named.as_deref());
         match *self.feasible {
-            [] => self.refuse(&cycle, &filters),
+            [] => self.refuse(preemption::outlook(&cycle, &filters, self.diagnosis.resolvable()).as_deref()),
             [only] => Decision::Place(only),
             _ => Decision::Place(self.best(&cycle)),
         }
@@ -137,9 +141,9 @@ impl Placer {
         self.feasible.push(index);
     }
 
-    fn refuse(&self, cycle: &Cycle<'_>, filters: &Filters<'_>) -> Decision {
-        let after = preemption::outlook(cycle, filters, self.diagnosis.resolvable());
-        let message = self.diagnosis.message(after.as_deref());
+    /// `outlook`: what was found out about what could be done.
+    fn refuse(&self, outlook: Option<&str>) -> Decision {
+        let message = self.diagnosis.message(outlook);
         Decision::Refuse(Refusal { message, plugins: self.diagnosis.plugins() })
     }
 

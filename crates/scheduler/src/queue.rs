@@ -162,6 +162,11 @@ impl Queue {
         }
     }
 
+    /// Whether there is a pod to be tried now.
+    pub fn has_work(&self) -> bool {
+        !self.active.is_empty() || !self.backoff.is_empty()
+    }
+
     /// When there is something to do that is not to be done now.
     pub fn next_deadline(&self) -> Option<Instant> {
         let first = |set: &BTreeSet<(Instant, Rank, usize)>| set.first().map(|(at, _, _)| *at);

@@ -3,20 +3,22 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1 as api;
 use parking_lot::{Mutex, MutexGuard};
 use rkube_machinery::Text;
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::{Caches, Informer, Selection};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use crate::Config;
 use crate::core::{Bound, Core, Step};
 use crate::events::Events;
 use crate::view::{Node, Pod};
-use crate::writes::{bind, set_condition};
+use crate::writes::{bind, condition_patch, set_condition};
 
 /// So many bindings and conditions are written at a time; the loop waits at it. It stays well below the number of
 /// requests that a server has in flight.
@@ -42,28 +44,38 @@ pub async fn run(config: Arc<Config>, caches: Caches) {
     let core = Core::new(names.clone(), config.percentage_of_nodes_to_score, config.entropy.next_u64());
     let state = Mutex::new(State { core, is_broken: false });
     let shared = Arc::new(Shared { state, wake: Notify::new() });
-    let (nodes, pods) = follow(&shared, &caches).await;
+    // Handlers last as long as their informers are held.
+    let _informers = follow(&shared, &caches).await;
     let events = Arc::new(Events::start(&config.client, &config.clock, &names, &config.host_name));
     let mut writes = JoinSet::new();
     loop {
         for _ in 0..STEPS_AT_ONCE {
-            while writes.len() >= WRITES_MAX {
-                writes.join_next().await;
+            while let Some(ended) = writes.try_join_next() {
+                settle(ended);
             }
-            while writes.try_join_next().is_some() {}
-            let (step, deadline) = {
-                let now = Instant::now();
-                let step = shared.with(|core| core.step(now));
-                let deadline = if step.is_none() { shared.with(|core| core.next_deadline()) } else { None };
-                (step, deadline)
-            };
-            match step {
-                Some(step) => drop(writes.spawn(act(config.clone(), shared.clone(), events.clone(), step))),
-                None => idle(&shared, deadline).await,
+            if writes.len() >= WRITES_MAX
+                && let Some(ended) = writes.join_next().await
+            {
+                settle(ended);
+            }
+            let now = Instant::now();
+            match shared.with(|core| core.step(now).ok_or_else(|| core.next_deadline())) {
+                Ok(step) => {
+                    if let Some(write) = act(&config, &shared, &events, step) {
+                        writes.spawn(write);
+                    }
+                }
+                Err(deadline) => idle(&shared, &mut writes, deadline).await,
             }
         }
         tokio::task::yield_now().await;
-        debug_assert!(Arc::strong_count(&shared) > 1, "{} nodes, {} pods", nodes.len(), pods.len());
+    }
+}
+
+/// A write that panicked leaves a pod of which nobody knows what became: everything begins anew.
+fn settle(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        panic!("a write failed: {error}");
     }
 }
 
@@ -73,13 +85,11 @@ async fn follow(shared: &Arc<Shared>, caches: &Caches) -> (Informer<Node>, Infor
     let nodes = ApiResource::erase::<api::Node>(&());
     let nodes = caches.view(&nodes, Selection::default(), Node::of).on_change(move |change| {
         let (old, new) = (change.old.map(|node| &**node), change.new.map(|node| &**node));
-        of_nodes.with(|core| core.node_changed(old, new, Instant::now()));
-        of_nodes.wake.notify_one();
+        of_nodes.tell(|core| core.node_changed(old, new, Instant::now()));
     });
     let pods = ApiResource::erase::<api::Pod>(&());
     let pods = caches.view(&pods, Selection::default(), Pod::of).on_change(move |change| {
-        of_pods.with(|core| core.pod_changed(change.old, change.new, Instant::now()));
-        of_pods.wake.notify_one();
+        of_pods.tell(|core| core.pod_changed(change.old, change.new, Instant::now()));
     });
     nodes.synced().await;
     pods.synced().await;
@@ -88,49 +98,80 @@ async fn follow(shared: &Arc<Shared>, caches: &Caches) -> (Informer<Node>, Infor
 }
 
 /// Until something has changed, or it is time to look again.
-async fn idle(shared: &Shared, deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => {
-            tokio::select! {
-                () = shared.wake.notified() => {}
-                () = tokio::time::sleep_until(deadline) => {}
-            }
-        }
-        None => shared.wake.notified().await,
+async fn idle(shared: &Shared, writes: &mut JoinSet<()>, deadline: Option<Instant>) {
+    tokio::select! {
+        biased;
+        Some(ended) = writes.join_next() => settle(ended),
+        () = shared.wake.notified() => {}
+        () = tokio::time::sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {}
     }
 }
 
-async fn act(config: Arc<Config>, shared: Arc<Shared>, events: Arc<Events>, step: Step) {
-    let Config { client, clock, .. } = &*config;
+/// Does what was decided; what has to be written is written by the future, if there is any.
+fn act(config: &Arc<Config>, shared: &Arc<Shared>, events: &Arc<Events>, step: Step) -> Option<BoxFuture<'static, ()>> {
+    let (config, shared, events) = (config.clone(), shared.clone(), events.clone());
     match step {
-        Step::Bind { pod, node } => {
-            let binding = bind(client, &pod, &node).await;
-            if binding.outcome == Bound::Done {
-                events.scheduled(&pod, &node);
-            }
-            let waits = shared.with(|core| core.bound(&pod.uid, binding.outcome, Instant::now()));
-            shared.wake.notify_one();
-            if let Some(pod) = waits {
-                let message = format!("running Bind plugin \"DefaultBinder\": {}", binding.error);
-                events.failed(&pod, &message);
-                set_condition(client, &**clock, &pod, "SchedulerError", &message).await;
-            }
-        }
+        Step::Bind { pod, node } => Some(bind_pod(config, shared, events, pod, node).boxed()),
         Step::Refused { pod, message } => {
             events.failed(&pod, &message);
-            set_condition(client, &**clock, &pod, "Unschedulable", &message).await;
+            let patch = condition_patch(&*config.clock, &pod, "Unschedulable", &message)?;
+            Some(async move { set_condition(&config.client, &pod, patch).await }.boxed())
         }
-        Step::Skipped { pod } => events.skipped(&pod),
+        Step::Skipped { pod } => {
+            events.skipped(&pod);
+            None
+        }
+    }
+}
+
+async fn bind_pod(config: Arc<Config>, shared: Arc<Shared>, events: Arc<Events>, pod: Arc<Pod>, node: Text) {
+    let binding = bind(&config.client, &pod, &node).await;
+    if binding.outcome == Bound::Done {
+        events.scheduled(&pod, &node);
+    }
+    let waits = shared.with(|core| core.bound(&pod.uid, binding.outcome, Instant::now()));
+    // Others may fit now where it was to be; and it has a time at which it is tried again.
+    if binding.outcome != Bound::Done {
+        shared.wake.notify_one();
+    }
+    let Some(pod) = waits else { return };
+    let message = format!("running Bind plugin \"DefaultBinder\": {}", binding.error);
+    events.failed(&pod, &message);
+    if let Some(patch) = condition_patch(&*config.clock, &pod, "SchedulerError", &message) {
+        set_condition(&config.client, &pod, patch).await;
     }
 }
 
 impl Shared {
+    /// Changes the core, and wakes the loop if there is something to do now.
+    fn tell(&self, change: impl FnOnce(&mut Core)) {
+        let has_work = self.with(|core| {
+            change(core);
+            core.has_work()
+        });
+        if has_work {
+            self.wake.notify_one();
+        }
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Core) -> T) -> T {
         let mut state: MutexGuard<'_, State> = self.state.lock();
         assert!(!state.is_broken, "the scheduler's state cannot be relied on after a panic");
         state.is_broken = true;
+        let _loop_is_told = WakeOnPanic(&self.wake);
         let result = work(&mut state.core);
         state.is_broken = false;
         result
+    }
+}
+
+/// Wakes the loop when somebody else panics, so that it ends, too.
+struct WakeOnPanic<'a>(&'a Notify);
+
+impl Drop for WakeOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.notify_one();
+        }
     }
 }

@@ -105,9 +105,8 @@ struct SeenSpec {
     node_name: String,
 }
 
-/// Says in the pod's status why it has no node, unless it says so already.
-pub async fn set_condition(client: &Client, clock: &dyn Clock, pod: &Pod, reason: &str, message: &str) {
-    let Some(patch) = condition_patch(clock, pod, reason, message) else { return };
+/// Says in the pod's status why it has no node.
+pub async fn set_condition(client: &Client, pod: &Pod, patch: serde_json::Value) {
     let request =
         of_pods(pod).patch_subresource("status", &pod.name, &PatchParams::default(), &Patch::Strategic(patch));
     let answer = match request {
@@ -120,7 +119,8 @@ pub async fn set_condition(client: &Client, clock: &dyn Clock, pod: &Pod, reason
     }
 }
 
-fn condition_patch(clock: &dyn Clock, pod: &Pod, reason: &str, message: &str) -> Option<serde_json::Value> {
+/// What says in a pod's status why it has no node; None if it says so already.
+pub fn condition_patch(clock: &dyn Clock, pod: &Pod, reason: &str, message: &str) -> Option<serde_json::Value> {
     let pending = pod.pending.as_ref()?;
     let known = pending.condition.as_ref();
     if known.is_some_and(|known| known.digest == digest("False", reason, message, pending.generation)) {

@@ -31,6 +31,9 @@ use live::{Cluster, Live};
 use object::{Coordinates, Partial};
 
 const NAME: &str = "garbage-collector-controller";
+/// The queues, by upstream's names.
+const ATTEMPTS: &str = "garbage_collector_attempt_to_delete";
+const ORPHANS: &str = "garbage_collector_attempt_to_orphan";
 /// So many objects are looked at, and deleted, at a time: their writes share what the store does for durability.
 const WORKERS: usize = 64;
 /// So many owners' dependents are orphaned at a time.
@@ -54,11 +57,11 @@ pub async fn run(context: Context) {
     // One that ends or panics ends all: whoever supervises this begins again with an empty graph.
     tokio::select! {
         () = follow_kinds(collector.clone(), caches) => {}
-        () = rkube_operator::run(NAME, collector.attempts.clone(), WORKERS, move |uid: Text| {
+        () = rkube_operator::run(ATTEMPTS, collector.attempts.clone(), WORKERS, move |uid: Text| {
             let collector = attempting.clone();
             async move { collector.attempt(&uid).await.map(|()| Outcome::Unchanged) }
         }) => {}
-        () = rkube_operator::run(NAME, collector.orphans.clone(), ORPHAN_WORKERS, move |uid: Text| {
+        () = rkube_operator::run(ORPHANS, collector.orphans.clone(), ORPHAN_WORKERS, move |uid: Text| {
             let collector = orphaning.clone();
             async move { collector.orphan(&uid).await.map(|()| Outcome::Unchanged) }
         }) => {}

@@ -26,7 +26,7 @@ use crate::source::Item;
 /// }
 /// ```
 ///
-/// With it, `informer.by_index::<ByNode>("node-1")` costs what it finds. The type is the name of the index: who asks
+/// With it, `informer.by_index::<ByNode, _>("node-1")` costs what it finds. The type is the name of the index: who asks
 /// for the same one of the same cache shares it.
 pub trait Index<V>: 'static {
     type Key: Eq + Hash + Send + Sync + 'static;

@@ -2,6 +2,8 @@
 
 mod answers;
 mod lines;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::sync::Arc;

@@ -33,6 +33,8 @@ pub struct Snapshot {
     symbols: Symbols,
     images: HashMap<Symbol, ImageState>,
     counts: Counts,
+    /// Counts changes.
+    generation: u64,
 }
 
 /// How many nodes are out of the ordinary: while there are none, nobody looks for them.
@@ -89,6 +91,11 @@ impl Snapshot {
         Some((symbol, *self.images.get(&symbol)?))
     }
 
+    /// Another one each time that something has changed.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -99,6 +106,7 @@ impl Snapshot {
 
     /// A node is there, or is like this now.
     pub fn set_node(&mut self, view: &view::Node) {
+        self.generation += 1;
         let index = self.entry(&view.name);
         self.count_out(index);
         if !self.nodes[index.0 as usize].is_present {
@@ -120,6 +128,7 @@ impl Snapshot {
         if !self.node(index).is_present {
             return;
         }
+        self.generation += 1;
         self.count_out(index);
         self.nodes[index.0 as usize].forget(&mut self.symbols);
         self.order_is_stale = true;
@@ -142,12 +151,14 @@ impl Snapshot {
     /// A pod is gone, or is not to be where it was assumed to be.
     pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<Pod>> {
         let placed = self.pods.remove(uid)?;
+        self.generation += 1;
         self.nodes[placed.node.0 as usize].remove_pod(uid);
         self.drop_if_unused(placed.node);
         Some(placed.pod)
     }
 
     fn place(&mut self, pod: Arc<Pod>, node: NodeIndex) {
+        self.generation += 1;
         self.nodes[node.0 as usize].add_pod(pod.clone());
         self.pods.insert(pod.uid.clone(), Placed { pod, node });
     }

@@ -67,27 +67,27 @@ pub fn digest(status: &str, reason: &str, message: &str, observed_generation: i6
     hasher.finish()
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Affinity {
     /// None: any node will do. An empty list: none will.
     pub required: Option<Vec<Term>>,
     pub preferred: Vec<PreferredTerm>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreferredTerm {
     pub weight: i64,
     pub term: Term,
 }
 
 /// A node matches if it meets all requirements.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
     pub labels: Vec<Requirement>,
     pub fields: Vec<Requirement>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     pub key: Text,
     pub operator: Operator,
@@ -197,10 +197,17 @@ impl Pod {
         !self.node.is_empty()
     }
 
-    /// Whether it asks for no resources at all.
-    pub fn asks_for_nothing(&self) -> bool {
-        let Resources { cpu_milli, memory, ephemeral, scalars, .. } = &self.requests;
-        [cpu_milli, memory, ephemeral].iter().all(|amount| amount.unwrap_or(0) == 0) && scalars.is_empty()
+    /// Whether whatever node refuses the one refuses the other.
+    pub fn is_refused_like(&self, other: &Pod) -> bool {
+        let Some((one, two)) = self.pending.as_deref().zip(other.pending.as_deref()) else { return false };
+        self.priority == other.priority
+            && self.requests == other.requests
+            && self.ports == other.ports
+            && one.may_preempt == two.may_preempt
+            && one.nominated_node == two.nominated_node
+            && one.node_selector == two.node_selector
+            && one.tolerations == two.tolerations
+            && one.affinity == two.affinity
     }
 }
 

@@ -47,7 +47,7 @@ fn every_filter_has_its_words() {
             "2 node(s) didn't match Pod's node affinity/selector.",
             NOT_HELPFUL,
         ),
-        (json!({}), affinity(json!([both])), "pod affinity terms conflict.", NOT_HELPFUL),
+        (json!({}), affinity(json!([both])), "pod affinity terms conflict.", "not found"),
         (
             json!({}),
             affinity(json!([named("other")])),
@@ -118,4 +118,29 @@ fn without_nodes_there_is_one_thing_to_say() {
     assert_eq!(driver.work(), ["p: no nodes available to schedule pods"]);
     driver.node("n", json!({}));
     assert_eq!(driver.work(), ["p to n"], "as soon as there is one");
+}
+
+#[test]
+fn of_many_that_are_alike_each_is_told_what_holds_for_it() {
+    let mut driver = Driver::with_nodes(1);
+    for name in ["a", "b", "c"] {
+        driver.pod(name, asking(json!({ "cpu": "3" })));
+    }
+    driver.pod("d", asking(json!({ "cpu": "3", "memory": "9Gi" })));
+    driver.pod("e", asking(json!({ "cpu": "3" })));
+    let done = driver.work();
+    assert_eq!(done[0], "a to n0");
+    let why: Vec<&str> = done[1..].iter().map(|done| done.split(['.', ':']).nth(2).unwrap()).collect();
+    assert_eq!(
+        why,
+        [
+            " 1 Insufficient cpu",
+            " 1 Insufficient cpu",
+            " 1 Insufficient cpu, 1 Insufficient memory",
+            " 1 Insufficient cpu"
+        ]
+    );
+    driver.no_pod("a");
+    let done = driver.work();
+    assert_eq!((done.len(), done[0].as_str()), (4, "b to n0"), "what was known is forgotten when something changes");
 }

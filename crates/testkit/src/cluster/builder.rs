@@ -9,8 +9,8 @@ use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, Features, InFlightMax};
 use rkube_cluster::certificates::{Pki, ServerNames, tls};
-use rkube_cluster::parts::{NodeRanges, Selection};
-use rkube_cluster::{ControlPlane, Controllers, Listener, Part, Scheduler, kubeconfig};
+use rkube_cluster::parts::{NodeRanges, NodeTemplate, Scheduler, Selection, SimulatedNodes};
+use rkube_cluster::{ControlPlane, Controllers, Listener, Part, kubeconfig};
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::names::address::Subnet;
 use rkube_store::embedded::OpenOptions;
@@ -40,7 +40,9 @@ static PKI: LazyLock<Pki> = LazyLock::new(|| {
 pub struct Builder {
     store: StoreChoice,
     controllers: String,
-    schedules: bool,
+    scheduler: bool,
+    nodes: usize,
+    node_template: NodeTemplate,
     parts: Vec<Part>,
     virtual_time: bool,
     seed: u64,
@@ -59,7 +61,9 @@ impl Default for Builder {
         Builder {
             store: StoreChoice::Memory,
             controllers: "*".to_owned(),
-            schedules: true,
+            scheduler: true,
+            nodes: 0,
+            node_template: NodeTemplate::default(),
             parts: Vec::new(),
             virtual_time: false,
             seed: SEED,
@@ -93,9 +97,22 @@ impl Builder {
         self
     }
 
-    /// Pods stay without a node until the test binds them, or a scheduler of its own does.
-    pub fn no_scheduler(mut self) -> Self {
-        self.schedules = false;
+    /// Pods stay without a node until the test binds them.
+    pub fn without_scheduler(mut self) -> Self {
+        self.scheduler = false;
+        self
+    }
+
+    /// So many simulated nodes: they are there when the cluster is.
+    pub fn nodes(mut self, count: usize) -> Self {
+        self.nodes = count;
+        self
+    }
+
+    /// What the nodes are made of, as `--sim-node-template` takes it. Panics if it cannot be used.
+    pub fn node_template(mut self, yaml: &str) -> Self {
+        let template = NodeTemplate::parse(yaml.as_bytes());
+        self.node_template = template.unwrap_or_else(|error| panic!("this is no template of a node: {error}"));
         self
     }
 
@@ -139,6 +156,7 @@ impl Builder {
         let mut config = config(opened.store.clone(), clock.clone(), Arc::new(SeededEntropy::new(self.seed)));
         config.store_is_shared = store_is_shared;
         let selection: Selection = self.controllers.parse().unwrap_or_else(|error: String| panic!("{error}"));
+        let ranges_are_given = selection.has("node-ipam-controller");
         let controllers = Controllers {
             root_ca: PKI.ca.certificate.clone(),
             selection,
@@ -146,7 +164,13 @@ impl Builder {
             node_ranges: Some(NodeRanges::default()),
         };
         let mut parts = vec![controllers.into()];
-        parts.extend(self.schedules.then(|| Scheduler { host_name: config.host_name.clone() }.into()));
+        if self.scheduler {
+            parts.push(Scheduler { host_name: config.host_name.clone() }.into());
+        }
+        if self.nodes > 0 {
+            let (count, template) = (self.nodes, self.node_template);
+            parts.push(SimulatedNodes { count, template, ranges_are_given }.into());
+        }
         parts.extend(self.parts);
         let plane = ControlPlane::start(config, listener, parts).await;
         let plane = plane.unwrap_or_else(|error| panic!("the cluster does not start: {error:?}"));

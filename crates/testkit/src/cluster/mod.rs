@@ -11,7 +11,7 @@ use std::time::Duration;
 pub use builder::Builder;
 use rkube_cluster::{ControlPlane, Host, component_user};
 use rkube_machinery::host::Clock;
-use rkube_operator::{Source, kube};
+use rkube_operator::{Caches, Environment, Source, kube};
 use rkube_store::Store;
 use tempfile::TempDir;
 
@@ -108,6 +108,14 @@ impl TestCluster {
     /// A client of this user in these groups, who may do what roles say.
     pub fn client_as(&self, user: &str, groups: &[&str]) -> kube::Client {
         self.host.client(component_user(user, groups), AGENT)
+    }
+
+    /// What an operator of the test's own runs in, as a user who may do everything:
+    /// `Operator::new(cluster.environment())`.
+    pub fn environment(&self) -> Environment {
+        let caches = Caches::new(self.source());
+        let client = self.host.client_for(&caches, component_user(ADMIN.0, &[ADMIN.1]), AGENT);
+        Environment { client, caches, clock: self.clock.clone() }
     }
 
     /// The server's own objects, for caches: what controllers in the server's process have.

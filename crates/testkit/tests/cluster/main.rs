@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod deployments;
 mod namespaces;
 mod reconciles;
 mod scheduling;

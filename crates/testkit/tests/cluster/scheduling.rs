@@ -159,7 +159,7 @@ async fn an_answer_that_is_lost_binds_nobody_twice_and_overfills_nothing() {
             host_name: "test".to_owned(),
         })
     });
-    let cluster = TestCluster::builder().no_scheduler().part(part).virtual_time().start().await;
+    let cluster = TestCluster::builder().without_scheduler().part(part).virtual_time().start().await;
     for node in ["n0", "n1", "n2", "n3"] {
         make_node(&cluster, node, 10).await;
     }

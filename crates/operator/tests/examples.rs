@@ -1,0 +1,164 @@
+//! The examples, each in a whole cluster in virtual time.
+
+#[allow(dead_code)]
+#[path = "../examples/foo.rs"]
+mod foo;
+#[allow(dead_code)]
+#[path = "../examples/ingress_annotator.rs"]
+mod ingress_annotator;
+#[allow(dead_code)]
+#[path = "../examples/website.rs"]
+mod website;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rkube_operator::k8s_openapi::api::apps::v1::Deployment;
+use rkube_operator::k8s_openapi::api::core::v1::{ConfigMap, Event};
+use rkube_operator::k8s_openapi::api::networking::v1::Ingress;
+use rkube_operator::kube::ResourceExt as _;
+use rkube_operator::kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use rkube_operator::{Operator, kube};
+use rkube_testkit::TestCluster;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn cluster() -> TestCluster {
+    TestCluster::builder().virtual_time().start().await
+}
+
+fn object<K: DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
+fn deployment(name: &str) -> Value {
+    let containers = json!([{ "name": "c", "image": "i" }]);
+    json!({ "metadata": { "name": name }, "spec": {
+        "selector": { "matchLabels": { "a": "b" } },
+        "template": { "metadata": { "labels": { "a": "b" } }, "spec": { "containers": containers } },
+    } })
+}
+
+#[tokio::test]
+async fn an_ingress_is_annotated_with_one_write() {
+    let cluster = cluster().await;
+    let mut operator = Operator::new(cluster.environment());
+    ingress_annotator::start(&mut operator);
+    let writes = Arc::new(AtomicU32::new(0));
+    let counted = writes.clone();
+    let _counting = operator.environment().caches.objects::<Ingress>().on_change(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let api: Api<Ingress> = Api::default_namespaced(cluster.client());
+    let backend = json!({ "service": { "name": "web", "port": { "number": 80 } } });
+    let ingress = json!({ "metadata": { "name": "web" }, "spec": { "defaultBackend": backend } });
+    api.create(&PostParams::default(), &object(ingress)).await.unwrap();
+    let annotation = async || api.get("web").await.unwrap().annotations().get("foo").cloned();
+    cluster.advance(HOUR).await;
+    assert_eq!((annotation().await.as_deref(), writes.load(Ordering::Relaxed)), (Some("bar"), 2));
+
+    // Whoever changes it gets it back, and that is all there is to write.
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": { "foo": "other" } } }));
+    api.patch("web", &PatchParams::default(), &patch).await.unwrap();
+    cluster.advance(HOUR).await;
+    assert_eq!((annotation().await.as_deref(), writes.load(Ordering::Relaxed)), (Some("bar"), 4));
+    let patch = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
+    api.patch("web", &PatchParams::default(), &patch).await.unwrap();
+    cluster.advance(HOUR).await;
+    assert_eq!(writes.load(Ordering::Relaxed), 5);
+    operator.status().ready().unwrap();
+    operator.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_foo_has_a_deployment() {
+    let cluster = cluster().await;
+    let mut operator = Operator::new(cluster.environment());
+    foo::define(cluster.client()).await.unwrap();
+    foo::start(&mut operator);
+    let foos: Api<foo::Foo> = Api::default_namespaced(cluster.client());
+    let deployments: Api<Deployment> = Api::default_namespaced(cluster.client());
+    let spec = |name: &str| foo::FooSpec { deployment_name: name.to_owned(), replicas: 1 };
+    cluster
+        .eventually("foos are served", async || {
+            let made = foos.create(&PostParams::default(), &foo::Foo::new("example", spec("of-foo"))).await;
+            made.map_err(|error| error.to_string())
+        })
+        .await;
+    let replicas = async || -> Result<i32, String> {
+        let found = deployments.get("of-foo").await.map_err(|error| error.to_string())?;
+        assert_eq!(found.owner_references()[0].kind, "Foo");
+        found.spec.and_then(|spec| spec.replicas).ok_or_else(|| "no replicas".to_owned())
+    };
+    assert_eq!(cluster.eventually("a deployment", replicas).await, 1);
+    let patch = Patch::Merge(json!({ "spec": { "replicas": 3 } }));
+    foos.patch("example", &PatchParams::default(), &patch).await.unwrap();
+    let scaled = async || if replicas().await? == 3 { Ok(()) } else { Err("not scaled".to_owned()) };
+    cluster.eventually("the deployment follows", scaled).await;
+    // Who scales the deployment itself is overruled.
+    let patch = Patch::Merge(json!({ "spec": { "replicas": 7 } }));
+    deployments.patch("of-foo", &PatchParams::default(), &patch).await.unwrap();
+    cluster.eventually("the deployment is as the Foo says", scaled).await;
+
+    deployments.create(&PostParams::default(), &object(deployment("taken"))).await.unwrap();
+    foos.create(&PostParams::default(), &foo::Foo::new("late", spec("taken"))).await.unwrap();
+    let events: Api<Event> = Api::default_namespaced(cluster.client());
+    let said = async || {
+        let found = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        let said = |reason: &str| found.items.iter().find(|event| event.reason.as_deref() == Some(reason)).cloned();
+        said("Synced").ok_or("not synced")?;
+        said("ErrResourceExists").ok_or_else(|| "no event".to_owned())
+    };
+    let event = cluster.eventually("an event says why", said).await;
+    assert_eq!(event.message.as_deref(), Some("Resource \"taken\" already exists and is not managed by Foo"));
+    assert_eq!((event.type_.as_deref(), event.involved_object.name.as_deref()), (Some("Warning"), Some("late")));
+    operator.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_website_has_pods_a_status_and_a_domain_until_it_goes() {
+    let cluster = cluster().await;
+    let mut operator = Operator::new(cluster.environment());
+    website::define(cluster.client()).await.unwrap();
+    website::start(&mut operator);
+    let sites: Api<website::Website> = Api::default_namespaced(cluster.client());
+    let deployments: Api<Deployment> = Api::default_namespaced(cluster.client());
+    let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    for name in ["blog", "shop"] {
+        let domain = format!("{name}.example.com");
+        let site = website::Website::new(name, website::WebsiteSpec { domain, replicas: Some(2) });
+        cluster
+            .eventually("websites are served", async || {
+                sites.create(&PostParams::default(), &site).await.map_err(|error| error.to_string())
+            })
+            .await;
+    }
+    let domains = async || {
+        let map = maps.get_opt("domains").await.map_err(|error| error.to_string())?;
+        let map = map.ok_or_else(|| "no domain is registered".to_owned())?;
+        Ok::<_, String>(map.data.unwrap_or_default().into_values().collect::<Vec<_>>())
+    };
+    cluster
+        .eventually("both are served", async || {
+            let site = sites.get("blog").await.map_err(|error| error.to_string())?;
+            site.status.filter(|status| status.observed_generation == Some(1)).ok_or("no status")?;
+            deployments.get("shop").await.map_err(|error| error.to_string())?;
+            let all = domains().await?;
+            if all == ["blog.example.com", "shop.example.com"] { Ok(()) } else { Err(format!("{all:?}")) }
+        })
+        .await;
+    assert_eq!(sites.get("blog").await.unwrap().finalizers(), ["example.com/domain"]);
+    sites.delete("blog", &DeleteParams::background()).await.unwrap();
+    cluster
+        .eventually("nothing is left of it", async || {
+            let left = sites.get_opt("blog").await.map_err(|error| error.to_string())?;
+            let deployment = deployments.get_opt("blog").await.map_err(|error| error.to_string())?;
+            if left.is_none() && deployment.is_none() { Ok(()) } else { Err("it is still there".to_owned()) }
+        })
+        .await;
+    assert_eq!(domains().await.unwrap(), ["shop.example.com"]);
+    operator.shutdown().await;
+}
