@@ -19,7 +19,7 @@ use rkube_operator::k8s_openapi::api::core::v1::{ConfigMap, Event};
 use rkube_operator::k8s_openapi::api::networking::v1::Ingress;
 use rkube_operator::kube::ResourceExt as _;
 use rkube_operator::kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use rkube_operator::{Operator, kube};
+use rkube_operator::Operator;
 use rkube_testkit::TestCluster;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
