@@ -17,13 +17,14 @@ use rkube_operator::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensio
 use rkube_operator::kube::api::{Api, Patch, PatchParams, PostParams};
 use rkube_operator::kube::{Client, CustomResource, CustomResourceExt as _, ResourceExt as _};
 use rkube_operator::ownership::{controller_of, controller_reference};
-use rkube_operator::{Action, Context, Controller, Error, Key, Operator, Watch, kube};
+use rkube_operator::{Action, Context, Controller, Error, Key, Operator, Watch};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "samplecontroller.k8s.io", version = "v1alpha1", kind = "Foo", namespaced, status = "FooStatus")]
+#[kube(annotation("api-approved.kubernetes.io", "unapproved, experimental-only; an example"))]
 #[kube(crates(kube_core = "rkube_operator::kube::core", k8s_openapi = "rkube_operator::k8s_openapi"))]
 #[serde(rename_all = "camelCase")]
 pub struct FooSpec {

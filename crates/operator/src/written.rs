@@ -73,9 +73,14 @@ impl Writes {
     async fn arrive(&self) {
         let Noted { notes, progress } = std::mem::take(&mut *self.0.lock());
         let Some(progress) = progress else { return };
+        let resources: Vec<(&str, &str)> = notes.iter().map(Note::resource).collect();
+        let mut distinct = resources.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
         let arriving = async {
-            for following in progress.of(&notes) {
-                wait_for(&*following.1, notes.iter().filter(|note| note.resource() == following.0.as_parts())).await;
+            for (resource, following) in progress.of(&distinct) {
+                let ours = notes.iter().zip(&resources).filter(|(_, of)| **of == resource).map(|(note, _)| note);
+                wait_for(&*following, ours).await;
             }
         };
         if tokio::time::timeout(CATCH_UP_MAX, arriving).await.is_err() {
@@ -196,7 +201,6 @@ pub(crate) struct Progress {
     any_labels: AtomicBool,
 }
 
-#[derive(Clone)]
 struct Followed {
     group: Text,
     plural: Text,
@@ -218,11 +222,14 @@ impl Progress {
         all.push((followed, Arc::downgrade(&following)));
     }
 
-    /// Those who follow what was written.
-    fn of(&self, notes: &[Note]) -> Vec<(Followed, Arc<dyn Following>)> {
+    /// Those who follow one of these resources.
+    fn of<'a>(&self, resources: &[(&'a str, &'a str)]) -> Vec<((&'a str, &'a str), Arc<dyn Following>)> {
         let all = self.all.read();
-        let wanted = all.iter().filter(|(followed, _)| notes.iter().any(|note| note.resource() == followed.as_parts()));
-        wanted.filter_map(|(followed, following)| Some((followed.clone(), following.upgrade()?))).collect()
+        let wanted = all.iter().filter_map(|(followed, following)| {
+            let resource = resources.iter().find(|resource| **resource == followed.as_parts())?;
+            Some((*resource, following.upgrade()?))
+        });
+        wanted.collect()
     }
 }
 

@@ -89,10 +89,11 @@ async fn schedule(suite: &mut Suite) -> Result<()> {
     if !suite.wants(&figures::SCHEDULE) {
         return Ok(());
     }
-    let controllers = "--controllers=*,-node-lifecycle-controller,-pod-garbage-collector-controller";
+    let controllers = "--controllers=*,-pod-garbage-collector-controller";
     let rkube = Rkube::start(suite, "schedule", &[controllers, "--no-scheduler"]).await?;
     work::prepare(&rkube.server, work::NAMESPACE).await?;
     fill(&rkube.server, MANY_NODES, |index| Call::post("/api/v1/nodes", node(index).to_string())).await?;
+    ready_nodes(&rkube.server, MANY_NODES).await?;
     fill(&rkube.server, SCHEDULED, |index| Call::post(PODS, pod(index).to_string())).await?;
     drop(rkube);
     let begun = Instant::now();

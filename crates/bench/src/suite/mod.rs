@@ -27,6 +27,9 @@ use crate::table::{self, Row};
 use crate::watchers::Watchers;
 use servers::{Limit, Rkube};
 
+/// Of pods without nodes it would say that they have none: these rows are the API server's alone, as the peer's are.
+const NO_SCHEDULER: &[&str] = &["--no-scheduler"];
+
 /// The whole table.
 pub async fn run(options: RunOptions) -> Result<()> {
     let begun = Instant::now();
@@ -134,7 +137,7 @@ async fn requests(suite: &mut Suite) -> Result<()> {
         return Ok(());
     }
     progress("preparing 5,000 pods");
-    let rkube = Rkube::start(suite, "main", &[]).await?;
+    let rkube = Rkube::start(suite, "main", NO_SCHEDULER).await?;
     let ours = rkube.server.clone();
     work::prepare(&ours, work::NAMESPACE).await?;
     work::fill_with_pods(&ours, work::NAMESPACE).await?;
@@ -170,7 +173,7 @@ async fn create_pods(suite: &mut Suite, limit: Server, load: Load) -> Result<()>
     if !suite.wants(&figures::CREATE_POD) {
         return Ok(());
     }
-    let rkube = Rkube::start(suite, "pods", &[]).await?;
+    let rkube = Rkube::start(suite, "pods", NO_SCHEDULER).await?;
     work::prepare(&rkube.server, work::NAMESPACE).await?;
     let pair = Pair { ours: rkube.server.clone(), limit };
     pair.compare(suite, &figures::CREATE_POD, load, |round| work::create_pod("default", round)).await

@@ -1,7 +1,10 @@
 //! One reconcile of a Deployment: reads the caches, plans, and acts through the API.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rkube_machinery::Text;
 use rkube_machinery::host::Clock;
 use rkube_operator::kube::{self, Client};
@@ -31,6 +34,8 @@ pub struct Manager {
     pub sets: Informer<ReplicaSet>,
     pub pods: Informer<Pod>,
     pub queue: Queue<Key>,
+    /// What was last done for whom: who has to do the same again is in a dispute.
+    pub done: Mutex<HashMap<Key, u64>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -50,17 +55,21 @@ impl Manager {
         match self.settle(key).await {
             // Nothing can be made in a namespace that is to go, and nothing has to be.
             Err(Error::Request(error)) if is_namespace_terminating(&error) => Ok(Outcome::Unchanged),
-            outcome => outcome.map(|()| Outcome::Unchanged),
+            outcome => outcome,
         }
     }
 
-    async fn settle(&self, key: &Key) -> Result<(), Error> {
-        let Some(deployment) = self.deployments.get(&key.namespace, &key.name) else { return Ok(()) };
+    async fn settle(&self, key: &Key) -> Result<Outcome, Error> {
+        let Some(deployment) = self.deployments.get(&key.namespace, &key.name) else {
+            self.done.lock().remove(key);
+            return Ok(Outcome::Unchanged);
+        };
         let mut sets = Sets::sort(&deployment, self.claim(&deployment).await?);
         let now = self.clock.now_seconds();
         let Plan { work, revision, status: mut noted, progress } =
             plan::plan(&deployment, &sets, || self.any_runs(&sets.old), now);
         let mut revision = revision;
+        let outcome = self.note(key, &work);
         match work {
             Work::Nothing => {}
             Work::Create(new) => {
@@ -69,22 +78,38 @@ impl Manager {
                 sets.new = created;
             }
             // What follows is for the next reconcile, which sees what came out of this.
-            Work::Adjust { set, annotations } => return self.adjust(&deployment, &sets, &set, &annotations).await,
-            Work::RollBack(to) => return self.roll_back(&deployment, &sets, to).await,
+            Work::Adjust { set, annotations } => {
+                self.adjust(&deployment, &sets, &set, &annotations).await?;
+                return Ok(outcome);
+            }
+            Work::RollBack(to) => {
+                self.roll_back(&deployment, &sets, to).await?;
+                return Ok(outcome);
+            }
             Work::Scale(scalings) => self.scale(&deployment, &sets, &scalings).await?,
             Work::Delete(names) => self.delete(&deployment, &names).await?,
         }
         let status = status::status(&deployment, &noted, &sets, progress, now);
         let revision = revision.filter(|new| deployment.annotations.get(REVISION) != Some(new));
         if status != deployment.status || revision.is_some() {
-            return self.write_status(&deployment, revision.as_deref(), &status).await;
-        }
-        if progress == status::Progress::Estimated
+            self.write_status(&deployment, revision.as_deref(), &status).await?;
+        } else if progress == status::Progress::Estimated
             && let Some(delay) = status::check_in(&deployment, &status, now)
         {
             self.queue.add_after(key.clone(), delay);
         }
-        Ok(())
+        Ok(outcome)
+    }
+
+    /// Whether this work was the last that was done, too: then somebody undoes it, and it need not be done at once.
+    fn note(&self, key: &Key, work: &Work) -> Outcome {
+        if *work == Work::Nothing {
+            return Outcome::Unchanged;
+        }
+        let mut hasher = DefaultHasher::new();
+        work.hash(&mut hasher);
+        let before = self.done.lock().insert(key.clone(), hasher.finish());
+        if before == Some(hasher.finish()) { Outcome::Wrote } else { Outcome::Unchanged }
     }
 
     /// The sets of a Deployment: those that it controls and selects, and those that nobody controls. The latter are

@@ -20,6 +20,7 @@ use crate::Context;
 use crate::deployments::view::Deployment;
 use crate::pods;
 use crate::replica_sets::{self, ByController, Orphans, ReplicaSet};
+use parking_lot::Mutex;
 use rkube_operator::events::Recorder;
 
 const NAME: &str = "deployment-controller";
@@ -43,7 +44,16 @@ pub async fn run(context: Context) {
     let pods = pods::informer(&caches).indexed::<pods::ByController>();
     pods.synced().await;
     let events = Recorder::start(client.clone(), clock.clone(), NAME);
-    let manager = Arc::new(act::Manager { client, clock, events, deployments, sets, pods, queue: queue.clone() });
+    let manager = Arc::new(act::Manager {
+        client,
+        clock,
+        events,
+        deployments,
+        sets,
+        pods,
+        queue: queue.clone(),
+        done: Mutex::default(),
+    });
     rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
         let manager = manager.clone();
         async move { manager.reconcile(&key).await.map_err(rkube_operator::Error::from) }

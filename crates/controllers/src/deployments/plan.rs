@@ -15,7 +15,7 @@ use crate::deployments::view::{Deployment, Status, Strategy};
 /// A name may have so many letters.
 const NAME_MAX: usize = 253;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub enum Work {
     Nothing,
     /// The new set is to be made.
@@ -32,7 +32,7 @@ pub enum Work {
     RollBack(i64),
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct NewSet {
     pub name: String,
     pub hash: String,
@@ -40,7 +40,7 @@ pub struct NewSet {
     pub revision: i64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scaling {
     pub set: String,
     pub from: i64,

@@ -18,7 +18,7 @@ use crate::requests::{self, is_invalid, is_namespace_terminating, is_not_found};
 use rkube_operator::events::{Recorder, Reference};
 
 /// So many pods of one set are written at the same time; the others of a batch wait.
-const WRITES_AT_ONCE: usize = 64;
+const WRITES_AT_ONCE: usize = 256;
 /// A name may have so many letters.
 const NAME_MAX: usize = 253;
 
@@ -62,9 +62,10 @@ impl Manager {
         let orphans = self.pods.with_index::<pods::Orphans, _, _>(&*set.item.namespace, |found| {
             found.values().filter(|pod| set.selects(&pod.labels)).cloned().collect()
         });
-        let mut claims = plan::claim(&set, owned, orphans);
+        let mut claims = plan::claim(&set, owned, orphans, self.clock.now_micros());
         self.settle_claims(&set, &mut claims).await?;
         let step = plan::step(&set, &claims.active, || self.related(&set), self.clock.now_micros());
+        let in_vain = claims.futile && matches!(step, Step::Create(_));
         let again = matches!(&step, Step::Create(count) if *count == plan::BURST)
             || matches!(&step, Step::Delete(pods) if pods.len() == plan::BURST);
         let done = match step {
@@ -85,8 +86,8 @@ impl Manager {
         } else if let Some(delay) = plan::next_available(&set, &claims.active, now) {
             self.queue.add_after(key.clone(), delay);
         }
-        // That a set makes pods again and again is no dispute with anybody: it is what a set is for.
-        Ok(Outcome::Unchanged)
+        // That a set makes pods again and again is what it is for, unless they do not last.
+        Ok(if in_vain { Outcome::Wrote } else { Outcome::Unchanged })
     }
 
     /// Adopts and releases pods; those that were adopted count from now on.

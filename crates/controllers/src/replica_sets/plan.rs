@@ -6,7 +6,7 @@ use std::time::Duration;
 use rkube_machinery::time;
 
 use crate::conditions::{self, Condition};
-use crate::pods::Pod;
+use crate::pods::{Phase, Pod};
 use crate::replica_sets::order;
 use crate::replica_sets::view::{ReplicaSet, Status};
 
@@ -14,6 +14,8 @@ use crate::replica_sets::view::{ReplicaSet, Status};
 pub const BURST: usize = 500;
 
 const FAILURE: &str = "ReplicaFailure";
+/// A pod that failed within so many seconds after it was made would do so again.
+const FAILS_AT_ONCE_SECONDS: i64 = 60;
 
 /// Whose pods are whose.
 #[derive(Debug, Default)]
@@ -24,13 +26,19 @@ pub struct Claims {
     pub release: Vec<Arc<Pod>>,
     /// Pods of the set that are on their way out.
     pub terminating: usize,
+    /// Whether pods that are made do not last: they fail at once, or turn out to be none that the set selects. To make
+    /// others at full speed would not help.
+    pub futile: bool,
 }
 
 /// Sorts pods that the set controls, and pods that nobody controls. A set that is to go takes and releases none.
-pub fn claim(set: &ReplicaSet, owned: Vec<Arc<Pod>>, orphans: Vec<Arc<Pod>>) -> Claims {
+pub fn claim(set: &ReplicaSet, owned: Vec<Arc<Pod>>, orphans: Vec<Arc<Pod>>, now_micros: i64) -> Claims {
     let mut claims = Claims::default();
+    let now_seconds = now_micros.div_euclid(1_000_000);
     for pod in owned {
         let selected = set.selects(&pod.labels);
+        let is_young = pod.created.is_none_or(|created| now_seconds.saturating_sub(created) < FAILS_AT_ONCE_SECONDS);
+        claims.futile |= is_young && (pod.phase == Phase::Failed || !selected) && pod.deleted.is_none();
         if pod.is_active() {
             match selected {
                 true => claims.active.push(pod),
@@ -151,7 +159,6 @@ mod tests {
 
     use super::*;
     use crate::metadata::Labels;
-    use crate::pods::Phase;
 
     fn set(replicas: i64) -> ReplicaSet {
         let json = json!({
@@ -205,12 +212,29 @@ mod tests {
             Pod { phase: Phase::Succeeded, ..pod("orphan-done", "app=a") },
             Pod { namespace: "m".into(), ..pod("elsewhere", "app=a") },
         ]);
-        let claims = claim(&set(1), owned.clone(), orphans.clone());
+        let claims = claim(&set(1), owned.clone(), orphans.clone(), 0);
         let told = (names(&claims.active), names(&claims.adopt), names(&claims.release), claims.terminating);
         assert_eq!(told, ("own".into(), "orphan".into(), "lost".into(), 1));
-        let claims = claim(&ReplicaSet { deleted: Some(1), ..set(1) }, owned, orphans);
+        let claims = claim(&ReplicaSet { deleted: Some(1), ..set(1) }, owned, orphans, 0);
         let told = (names(&claims.active), names(&claims.adopt), names(&claims.release), claims.terminating);
         assert_eq!(told, ("own".into(), String::new(), String::new(), 1), "one that is to go changes none");
+    }
+
+    #[test]
+    fn pods_that_do_not_last_are_made_in_vain() {
+        let made = |pod: Pod| Pod { created: Some(100), ..pod };
+        let table = [
+            (made(pod("runs", "app=a")), false),
+            (made(Pod { phase: Phase::Failed, ..pod("fails", "app=a") }), true),
+            (made(Pod { phase: Phase::Failed, deleted: Some(1), ..pod("is deleted", "app=a") }), false),
+            (made(Pod { phase: Phase::Succeeded, ..pod("ends", "app=a") }), false),
+            (made(pod("is another's", "app=b")), true),
+            (Pod { phase: Phase::Failed, created: Some(1), ..pod("failed late", "app=a") }, false),
+        ];
+        for (pod, expected) in table {
+            let claims = claim(&set(1), all([pod.clone()]), Vec::new(), 110_000_000);
+            assert_eq!(claims.futile, expected, "{}", pod.name);
+        }
     }
 
     #[test]

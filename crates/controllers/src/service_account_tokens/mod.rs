@@ -101,7 +101,7 @@ impl Tokens {
             return Ok(Outcome::Unchanged);
         }
         let mut outcome = Outcome::Unchanged;
-        for secret in self.secrets.all().iter().filter(|secret| secret.is_of(account)) {
+        for secret in self.secrets.in_namespace(&account.namespace).iter().filter(|secret| secret.is_of(account)) {
             outcome = self.delete(secret).await?;
         }
         Ok(outcome)

@@ -1,6 +1,6 @@
 //! What nodes say to the API server, as requests. Answers are looked at no further than has to be.
 
-use http::{Method, Request, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use rkube_machinery::{Value, json, object};
 use rkube_operator::kube::client::Body;
@@ -38,6 +38,27 @@ pub async fn patch_strategic(client: &Client, path: &str, patch: &Value) -> Resu
     send(client, Method::PATCH, path, STRATEGIC, patch).await
 }
 
+/// Writes a pod's status. The revision that it has then; 0 where that is not known. None: it is gone, or another.
+pub async fn patch_status(client: &Client, path: &str, patch: String) -> Result<Option<u64>, Error> {
+    let answer = exchange(client, Method::PATCH, path, STRATEGIC, patch).await?;
+    if verdict(answer.status()) != Some(Answer::Done) {
+        return match verdict(answer.status()) {
+            Some(_) => Ok(None),
+            None => Err(refused(Method::PATCH, path, answer).await),
+        };
+    }
+    let body = answer.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    Ok(Some(revision(&body).unwrap_or(0)))
+}
+
+/// Of an object as the server writes it. Its metadata comes first, and nothing in there comes before that looks like it.
+fn revision(body: &[u8]) -> Option<u64> {
+    const FIELD: &[u8] = b"\"resourceVersion\":\"";
+    let start = body.windows(FIELD.len()).position(|window| window == FIELD)? + FIELD.len();
+    let digits = body[start..].split(|byte| *byte == b'"').next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
 pub async fn patch_merge(client: &Client, path: &str, patch: &Value) -> Result<Answer, Error> {
     send(client, Method::PATCH, path, MERGE, patch).await
 }
@@ -60,22 +81,54 @@ async fn send(
     content_type: &'static str,
     body: &Value,
 ) -> Result<Answer, Error> {
+    let answer = exchange(client, method.clone(), path, content_type, json::to_string(body)).await?;
+    match verdict(answer.status()) {
+        Some(verdict) => Ok(verdict),
+        None => Err(refused(method, path, answer).await),
+    }
+}
+
+async fn exchange(
+    client: &Client,
+    method: Method,
+    path: &str,
+    content_type: &'static str,
+    body: String,
+) -> Result<Response<Body>, Error> {
     let request = Request::builder()
-        .method(method.clone())
+        .method(method)
         .uri(path)
         .header(header::CONTENT_TYPE, content_type)
         .header(header::ACCEPT, JSON)
-        .body(Body::from(json::to_string(body).into_bytes()))?;
-    let answer = client.send(request).await?;
-    match answer.status() {
-        status if status.is_success() => Ok(Answer::Done),
-        StatusCode::NOT_FOUND => Ok(Answer::NotFound),
-        StatusCode::CONFLICT => Ok(Answer::Conflict),
-        status => {
-            let body = answer.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-            let told = json::parse(&body).unwrap_or_default();
-            let why = if told.str("message").is_empty() { status.to_string() } else { told.str("message").to_owned() };
-            Err(Error::Refused { method, path: path.to_owned(), why })
-        }
+        .body(Body::from(body.into_bytes()))?;
+    Ok(client.send(request).await?)
+}
+
+/// None: something is wrong.
+fn verdict(status: StatusCode) -> Option<Answer> {
+    match status {
+        status if status.is_success() => Some(Answer::Done),
+        StatusCode::NOT_FOUND => Some(Answer::NotFound),
+        StatusCode::CONFLICT => Some(Answer::Conflict),
+        _ => None,
+    }
+}
+
+async fn refused(method: Method, path: &str, answer: Response<Body>) -> Error {
+    let status = answer.status();
+    let body = answer.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let told = json::parse(&body).unwrap_or_default();
+    let why = if told.str("message").is_empty() { status.to_string() } else { told.str("message").to_owned() };
+    Error::Refused { method, path: path.to_owned(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_are_found() {
+        assert_eq!(revision(br#"{"metadata":{"name":"a","resourceVersion":"12","x":1}}"#), Some(12));
+        assert_eq!(revision(br#"{"metadata":{}}"#), None);
     }
 }

@@ -73,6 +73,10 @@ pub(super) struct Held {
     pub state: PodState,
     /// The last patch that was sent, to tell when the same is sent again and again.
     pub last_patch: u64,
+    /// The revision that the last write of the status made. As long as the pod is at it, only time changes anything.
+    pub written_revision: u64,
+    /// When it does.
+    pub wake_micros: Option<i64>,
 }
 
 impl Fleet {

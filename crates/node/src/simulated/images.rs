@@ -75,6 +75,11 @@ impl Images {
         if is_new || policy == "Always" { Pull::Pulled } else { Pull::Present }
     }
 
+    /// How many the node has.
+    pub fn count(&self, node: &str) -> usize {
+        self.present.lock().get(node).map_or(0, |present| present.order.len())
+    }
+
     /// As the node's status has them.
     pub fn reported(&self, node: &str) -> Vec<Value> {
         let nodes = self.present.lock();

@@ -152,7 +152,6 @@ async fn post_status(
     view: &NodeView,
     (ready, now): (bool, i64),
 ) -> Result<(), api::Error> {
-    let images = fleet.images.reported(name);
     let now_seconds = now.div_euclid(1_000_000);
     let known = view.object.get("status").list("conditions");
     let is_first = {
@@ -164,12 +163,13 @@ async fn post_status(
         }
         let is_first = posted.uid != view.uid;
         let age = now - posted.status_micros;
-        let images_changed = posted.images != images.len() && age >= micros(IMAGES_PERIOD);
+        let images_changed = posted.images != fleet.images.count(name) && age >= micros(IMAGES_PERIOD);
         if !is_first && !images_changed && posted.ready == ready && age < micros(STATUS_PERIOD) {
             return Ok(());
         }
         is_first
     };
+    let images = fleet.images.reported(name);
     let mut status = match is_first {
         true => identity(fleet, node).status(ready, &images, now_seconds),
         false => object! { "conditions": registration::conditions(ready, now_seconds), "images": images.clone() },

@@ -7,10 +7,11 @@ use std::time::Duration;
 use rkube_machinery::{Text, Value, json, object};
 use rkube_operator::{Key, Outcome};
 
-use super::api::{self, Answer};
+use super::api;
 use super::behaviour::Settings;
 use super::containers::{Place, PodEvent, advance};
 use super::fleet::{Fleet, Held, SimulatedNode};
+use super::views::PodView;
 use crate::admission::{Claim, admit};
 use crate::pod::backoff::micros;
 use crate::pod::spec;
@@ -51,6 +52,9 @@ pub(super) async fn reconcile(fleet: Arc<Fleet>, key: Key) -> Result<Outcome, Er
     if node.is_away() {
         return Ok(Outcome::Unchanged);
     }
+    if nothing_happened(&fleet, &key, &view) {
+        return Ok(Outcome::Unchanged);
+    }
     let pod = json::parse(&view.json).map_err(|error| Error::Unreadable(error.to_string()))?;
     let mut held = hold(&fleet, node, &key, &view.uid, &view.node, &pod);
     let step = step(&fleet, node, &mut held, &pod);
@@ -59,15 +63,25 @@ pub(super) async fn reconcile(fleet: Arc<Fleet>, key: Key) -> Result<Outcome, Er
         fleet.pod_queue.add_after(key.clone(), Duration::from_micros(delay));
     }
     fleet.tell(node, &pod, &step.events);
-    let outcome = paced(&mut held, step.patch.as_ref());
+    held.wake_micros = step.wake_micros;
+    let patch = step.patch.as_ref().map(json::to_string);
+    let outcome = paced(&mut held, patch.as_deref());
     let uid = held.uid.clone();
     if step.ended {
         fleet.release(&held);
     } else {
         fleet.held.lock().insert(key.clone(), held);
     }
-    write(&fleet, node, &key, &uid, step).await?;
+    write(&fleet, node, (&key, &uid), patch, step.remove).await?;
     Ok(outcome)
+}
+
+/// Whether the pod is as this wrote it, and nothing is due: most of what the watch brings is that.
+fn nothing_happened(fleet: &Fleet, key: &Key, view: &PodView) -> bool {
+    let held = fleet.held.lock();
+    let Some(held) = held.get(key) else { return false };
+    let is_due = held.wake_micros.is_some_and(|wake| wake <= fleet.now_micros());
+    held.written_revision == view.revision && view.revision != 0 && !is_due && !held.state.addresses.is_empty()
 }
 
 /// Takes what is held of the pod; of one that comes as new, makes it of what the API has.
@@ -84,7 +98,7 @@ fn hold(fleet: &Fleet, node: &SimulatedNode, key: &Key, uid: &Text, name: &Text,
     if !spec::is_terminal(pod.get("status").str("phase")) && state.addresses.first() != Some(&node.address) {
         fleet.addresses.keep(&state.addresses);
     }
-    Held { uid: uid.clone(), node: name.clone(), state, last_patch: 0 }
+    Held { uid: uid.clone(), node: name.clone(), state, last_patch: 0, written_revision: 0, wake_micros: None }
 }
 
 fn step(fleet: &Fleet, node: &SimulatedNode, held: &mut Held, pod: &Value) -> Step {
@@ -201,25 +215,34 @@ fn is_only_held_by_finalizers(pod: &Value) -> bool {
 }
 
 /// Who has to write the same again is undone by somebody: it waits longer each time.
-fn paced(held: &mut Held, patch: Option<&Value>) -> Outcome {
+fn paced(held: &mut Held, patch: Option<&str>) -> Outcome {
     let Some(patch) = patch else { return Outcome::Unchanged };
     let mut hasher = DefaultHasher::new();
-    hasher.write(json::to_string(patch).as_bytes());
+    hasher.write(patch.as_bytes());
     let hash = hasher.finish();
     let is_again = std::mem::replace(&mut held.last_patch, hash) == hash;
     if is_again { Outcome::Wrote } else { Outcome::Unchanged }
 }
 
-async fn write(fleet: &Fleet, node: &SimulatedNode, key: &Key, uid: &str, step: Step) -> Result<(), Error> {
-    if let Some(patch) = &step.patch {
+async fn write(
+    fleet: &Fleet,
+    node: &SimulatedNode,
+    (key, uid): (&Key, &str),
+    patch: Option<String>,
+    remove: bool,
+) -> Result<(), Error> {
+    if let Some(patch) = patch {
         let path = format!("/api/v1/namespaces/{}/pods/{}/status", key.namespace, key.name);
-        if api::patch_strategic(&node.client, &path, patch).await? != Answer::Done {
+        let Some(revision) = api::patch_status(&node.client, &path, patch).await? else {
             // It is gone, or another: the watch says so.
             fleet.forget(key);
             return Ok(());
+        };
+        if let Some(held) = fleet.held.lock().get_mut(key) {
+            held.written_revision = revision;
         }
     }
-    if step.remove {
+    if remove {
         api::remove_pod(&node.client, &key.namespace, &key.name, uid).await?;
         fleet.forget(key);
     }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 pub struct PodView {
     pub uid: Text,
     pub node: Text,
+    pub revision: u64,
     pub json: Bytes,
 }
 
@@ -29,7 +30,7 @@ struct BoundSpec<'a> {
 pub fn pod(item: &Item) -> Option<PodView> {
     let bound: Bound<'_> = serde_json::from_slice(&item.json).ok()?;
     let node = bound.spec.node_name.filter(|node| !node.is_empty())?;
-    Some(PodView { uid: item.uid.clone(), node: node.into(), json: item.json.clone() })
+    Some(PodView { uid: item.uid.clone(), node: node.into(), revision: item.revision, json: item.json.clone() })
 }
 
 pub struct ByNode;

@@ -419,6 +419,11 @@ impl<V: Send + Sync + 'static> Following for Shared<V> {
         if !*self.synced.borrow() {
             return true;
         }
+        if let What::At(revision) = note.what
+            && self.seen.load(Ordering::Acquire) >= revision
+        {
+            return true;
+        }
         let (namespace, name) = note.place();
         let Selection { name: only, namespace: within, labels, fields, .. } = &self.selection;
         if only.is_some_and(|only| name != only) || within.as_ref().is_some_and(|within| namespace != within) {
@@ -428,7 +433,7 @@ impl<V: Send + Sync + 'static> Following for Shared<V> {
         let known = store.get(namespace, name);
         match note.what {
             What::At(revision) => {
-                if self.seen.load(Ordering::Acquire) >= revision || known.is_some_and(|it| it.revision >= revision) {
+                if known.is_some_and(|it| it.revision >= revision) {
                     return true;
                 }
                 // What neither was selected nor is now is never told of; by fields that is not known.

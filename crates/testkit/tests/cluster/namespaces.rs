@@ -8,7 +8,7 @@ use rkube_operator::kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use rkube_testkit::TestCluster;
 use serde_json::json;
 
-const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const HOURS: Duration = Duration::from_secs(60 * 60);
 
 /// The namespace says whose finalizer it waits for, waits without end, and goes when that is gone.
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn a_finalizer_that_nobody_removes_is_named() {
     let content = "Some resources are remaining: configmaps. has 1 resource instances";
     assert_eq!(remaining("NamespaceContentRemaining"), Some(("True".to_owned(), content.to_owned())));
 
-    cluster.advance(WEEK).await;
+    cluster.advance(HOURS).await;
     assert!(namespaces.get_opt("a").await.unwrap().is_some());
     let patch = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     maps.patch("held", &PatchParams::default(), &patch).await.unwrap();

@@ -1,7 +1,7 @@
 //! Controllers that do not work, beside one that does.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -10,9 +10,9 @@ use rkube_operator::kube::api::PostParams;
 use rkube_operator::{Action, Caches, Manager, Queue, run};
 use rkube_testkit::TestCluster;
 use serde_json::json;
-use std::sync::Mutex;
 
-const OBJECTS: usize = 50;
+const OBJECTS: usize = 10;
+const PANIC: &str = "as it always does";
 
 type Seen = Arc<Mutex<BTreeSet<String>>>;
 
@@ -42,7 +42,7 @@ async fn controller(name: &'static str, temper: Temper, caches: Caches, seen: Se
                     seen.lock().unwrap().insert(key);
                     Ok(Action::done())
                 }
-                Temper::Panics => panic!("as it always does"),
+                Temper::Panics => panic!("{PANIC}"),
                 Temper::Hangs => std::future::pending().await,
                 Temper::Fails => Err("as it always does"),
             }
@@ -51,8 +51,19 @@ async fn controller(name: &'static str, temper: Temper, caches: Caches, seen: Se
     .await;
 }
 
+/// These panics are no news: their traces would be longer than all else that the tests say.
+fn silence() {
+    let said = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.payload_as_str() != Some(PANIC) {
+            said(panic);
+        }
+    }));
+}
+
 #[tokio::test]
 async fn others_go_on() {
+    silence();
     let cluster = TestCluster::builder().virtual_time().start().await;
     let mut manager = Manager::new(cluster.source());
     let seen = Seen::default();
@@ -70,7 +81,7 @@ async fn others_go_on() {
         cluster.advance(Duration::from_secs(1)).await;
         assert_eq!(seen.lock().unwrap().len(), index + 1);
     }
-    cluster.advance(Duration::from_secs(24 * 60 * 60)).await;
+    cluster.advance(Duration::from_secs(2 * 60 * 60)).await;
     assert_eq!(seen.lock().unwrap().len(), OBJECTS);
     assert_eq!(manager.health().check(), Ok(()), "a reconcile that fails is not its controller's end");
     manager.shutdown().await;

@@ -310,3 +310,45 @@ async fn a_hundred_thousand_replicas_hold_up_nobody() {
     let there = workloads.api::<Pod>().list_metadata(&ListParams::default()).await.unwrap().items.len();
     assert!(there < 50_000, "{there} were made before");
 }
+
+/// Pods that fail as soon as they are made are made again, but not as fast as that can be done.
+#[tokio::test]
+async fn pods_that_fail_at_once_do_not_fill_the_cluster() {
+    let workloads = Workloads::start().await;
+    workloads.create::<ReplicaSet>(set("a", 2)).await;
+    let pods = workloads.api::<Pod>();
+    let failing = tokio::spawn(async move {
+        let failed = json!({ "status": { "phase": "Failed" } });
+        loop {
+            let selected = ListParams::default().fields("status.phase=Pending");
+            for pod in pods.list_metadata(&selected).await.unwrap().items {
+                let _ = pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Merge(&failed)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    workloads.cluster.advance(Duration::from_secs(20)).await;
+    failing.abort();
+    let made = workloads.list::<Pod>().await.len();
+    assert!((30..150).contains(&made), "{made}");
+}
+
+/// Somebody else wants a set to have another size: neither of the two writes at full speed.
+#[tokio::test]
+async fn a_dispute_over_a_set_is_not_fought_at_full_speed() {
+    let workloads = Workloads::start().await;
+    workloads.create::<Deployment>(deployment(3, json!({}))).await;
+    let name = workloads.sets().await[0].0.clone();
+    let (sets, disputed) = (workloads.api::<ReplicaSet>(), name.clone());
+    let disputing = tokio::spawn(async move {
+        let opinion = json!({ "spec": { "replicas": 5 } });
+        loop {
+            sets.patch(&disputed, &PatchParams::default(), &Patch::Merge(&opinion)).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    workloads.cluster.advance(Duration::from_secs(20)).await;
+    disputing.abort();
+    let writes = workloads.api::<ReplicaSet>().get(&name).await.unwrap().metadata.generation.unwrap();
+    assert!((20..200).contains(&writes), "{writes}");
+}
