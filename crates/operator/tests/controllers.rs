@@ -1,5 +1,7 @@
 //! Controllers in a whole cluster, in virtual time: those that misbehave, and what happens to the others.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -9,7 +11,9 @@ use rkube_operator::kube::ResourceExt as _;
 use rkube_operator::kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use rkube_operator::kube::core::PartialObjectMeta;
 use rkube_operator::ownership::{Claimant, controller_reference};
-use rkube_operator::{Action, Controller, Error, Key, Operator, Predicate, Watch};
+use rkube_operator::{
+    Action, ByOwner, Caches, Controller, Environment, Error, Key, NetworkSource, Operator, Predicate, Watch,
+};
 use rkube_testkit::TestCluster;
 use serde_json::json;
 
@@ -181,4 +185,57 @@ async fn objects_are_adopted_and_released() {
     maps.delete("owner", &Default::default()).await.unwrap();
     maps.create(&PostParams::default(), &map("owner")).await.unwrap();
     assert!(!Claimant::new(&maps, &owner).claim(&secrets, &again, true).await.unwrap());
+}
+
+/// Whoever looks into the cache for what it made, and makes what is not there, makes it twice if the cache is behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reconcile_sees_what_an_earlier_one_wrote() {
+    const OWNERS: usize = 40;
+    for in_process in [true, false] {
+        let cluster = TestCluster::builder().controllers("").without_scheduler().start().await;
+        let environment = if in_process {
+            cluster.environment()
+        } else {
+            let caches = Caches::new(Arc::new(NetworkSource::new(cluster.client())));
+            let client = caches.client(cluster.client(), "default");
+            Environment { client, caches, clock: cluster.clock().clone() }
+        };
+        let mut operator = Operator::new(environment);
+        let mut controller = Controller::of(ours(), "maker").owns(Watch::<Secret>::objects()).workers(8);
+        let trigger = controller.trigger();
+        let reconciles = Arc::new(AtomicU32::new(0));
+        let counted = reconciles.clone();
+        operator.controller(controller, move |context, key: Key| {
+            let counted = counted.clone();
+            async move {
+                let Some(map) = context.get::<ConfigMap>(&key).await else { return Ok(Action::done()) };
+                let secrets = context.cache::<Secret>().await;
+                let uid = map.metadata.uid.clone().unwrap_or_default();
+                counted.fetch_add(1, Ordering::Relaxed);
+                if secrets.with_index::<ByOwner, _, _>(uid.as_str(), |made| made.is_empty()) {
+                    let mut secret = Secret::default();
+                    secret.metadata.generate_name = Some("made-".to_owned());
+                    secret.metadata.owner_references = controller_reference(&*map).map(|owner| vec![owner]);
+                    context.api::<Secret>(&key.namespace).create(&PostParams::default(), &secret).await?;
+                }
+                Ok(Action::done())
+            }
+        });
+        let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+        for number in 0..OWNERS {
+            maps.create(&PostParams::default(), &map(&format!("m{number}"))).await.unwrap();
+        }
+        // They are looked at again and again, as fast as can be.
+        let enough = 50 * u32::try_from(OWNERS).unwrap();
+        while reconciles.load(Ordering::Relaxed) < enough {
+            for number in 0..OWNERS {
+                trigger.send(Key { namespace: "default".to_owned(), name: format!("m{number}") });
+            }
+            tokio::task::yield_now().await;
+        }
+        let secrets: Api<Secret> = Api::default_namespaced(cluster.client());
+        let made = secrets.list(&ListParams::default()).await.unwrap().items.len();
+        assert_eq!(made, OWNERS, "in process: {in_process}");
+        operator.shutdown().await;
+    }
 }

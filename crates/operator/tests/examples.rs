@@ -1,5 +1,7 @@
 //! The examples, each in a whole cluster in virtual time.
 
+#![allow(clippy::unwrap_used)]
+
 #[allow(dead_code)]
 #[path = "../examples/foo.rs"]
 mod foo;
@@ -23,6 +25,7 @@ use rkube_operator::kube::api::{Api, DeleteParams, ListParams, Patch, PatchParam
 use rkube_testkit::TestCluster;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -160,5 +163,46 @@ async fn a_website_has_pods_a_status_and_a_domain_until_it_goes() {
         })
         .await;
     assert_eq!(domains().await.unwrap(), ["shop.example.com"]);
+    operator.shutdown().await;
+}
+
+/// As people run it: over the network, by a kubeconfig, with endpoints.
+#[tokio::test]
+async fn an_operator_works_in_a_process_of_its_own() {
+    let cluster = TestCluster::builder().listen().start().await;
+    let kubeconfig = kube::config::Kubeconfig::read_from(cluster.kubeconfig().unwrap()).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+    let mut operator = Operator::connect_to(config, "ingress-annotator").unwrap();
+    let address = operator.serve("127.0.0.1:0").await.unwrap();
+    ingress_annotator::start(&mut operator);
+    let api: Api<Ingress> = Api::default_namespaced(cluster.client());
+    let backend = json!({ "service": { "name": "web", "port": { "number": 80 } } });
+    let ingress = json!({ "metadata": { "name": "web" }, "spec": { "defaultBackend": backend } });
+    api.create(&PostParams::default(), &object(ingress)).await.unwrap();
+    let annotated = cluster
+        .eventually("an annotation", async || {
+            let found = api.get("web").await.map_err(|error| error.to_string())?;
+            if found.annotations().contains_key("foo") { Ok(found) } else { Err("none".to_owned()) }
+        })
+        .await;
+    let managers: Vec<_> = annotated.managed_fields().iter().filter_map(|entry| entry.manager.as_deref()).collect();
+    assert!(managers.contains(&"ingress-annotator"), "{managers:?}");
+    let ask = async |path: &str| {
+        let mut connection = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    for path in ["/healthz", "/readyz"] {
+        let answer = ask(path).await;
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
+    }
+    let metrics = ask("/metrics").await;
+    for metric in ["controller_runtime_reconcile_total", "workqueue_depth", "workqueue_adds_total"] {
+        assert!(metrics.contains(&format!("{metric}{{controller=\"ingress-annotator\"")), "{metrics}");
+    }
+    assert!(ask("/elsewhere").await.starts_with("HTTP/1.1 404"));
     operator.shutdown().await;
 }
