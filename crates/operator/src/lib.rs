@@ -64,6 +64,7 @@ mod panic;
 pub mod queue;
 pub mod reconcile;
 pub mod source;
+mod stats;
 #[cfg(test)]
 mod testing;
 pub mod written;

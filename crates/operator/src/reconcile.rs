@@ -15,9 +15,10 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::error::Error;
-use crate::metrics::{Metrics, ReconcileStats};
+use crate::metrics::Metrics;
 use crate::panic::panic_text;
 use crate::queue::Queue;
+use crate::stats::ReconcileStats;
 use crate::written::followed_by_caches;
 
 /// A reconcile that takes longer has failed, so that others get its place.

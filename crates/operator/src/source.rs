@@ -4,6 +4,8 @@
 //! What holds for every source: a stream begins with [`Event::Listed`] and does not end by itself but when the resource
 //! is served no more. Whatever is interrupted or missed is made good by another `Listed`; no change is lost.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -28,6 +30,13 @@ impl Item {
     pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_slice(&self.json)
     }
+}
+
+/// Uids are only compared for one name: eight bytes tell them apart.
+pub(crate) fn uid_hash(uid: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    uid.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[derive(Clone, Debug)]

@@ -33,7 +33,7 @@ use tokio::sync::Notify;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::informer::uid_hash;
+use crate::source::uid_hash;
 
 /// So long is waited for caches after a reconcile. A watch that has not brought a write by then will not bring it (the
 /// object is none that the cache is of), or is interrupted for longer: then it is logged, and work goes on.

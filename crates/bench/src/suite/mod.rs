@@ -39,7 +39,7 @@ pub async fn run(options: RunOptions) -> Result<()> {
     if suite.options.group == Some(Group::Controllers) {
         single::start_and_idle(&mut suite).await?;
         controllers::run(&mut suite).await?;
-        test_clusters::run(&mut suite).await?;
+        Box::pin(test_clusters::run(&mut suite)).await?;
         return suite.print(begun);
     }
     single::start_and_idle(&mut suite).await?;
@@ -49,7 +49,7 @@ pub async fn run(options: RunOptions) -> Result<()> {
     garbage::run(&mut suite).await?;
     webhooks::run(&mut suite).await?;
     controllers::run(&mut suite).await?;
-    test_clusters::run(&mut suite).await?;
+    Box::pin(test_clusters::run(&mut suite)).await?;
     single::filled(&mut suite).await?;
     single::etcd(&mut suite).await?;
     single::files(&mut suite)?;

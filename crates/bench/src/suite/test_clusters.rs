@@ -26,7 +26,7 @@ const CONTROLLER: &str = "deployment-controller";
 
 pub async fn run(suite: &mut Suite) -> Result<()> {
     if suite.wants(&figures::RECONCILE) {
-        reconcile(suite).await?;
+        Box::pin(reconcile(suite)).await?;
     }
     if suite.wants(&figures::TEST_CLUSTER) {
         let mut milliseconds = Vec::new();

@@ -34,7 +34,6 @@ use crate::source::{Event, Item, Selection, Source};
 use crate::written::{BoxError, Following, Note, Progress, ReadYourWrites, What};
 use store::{Entry, Store};
 
-pub(crate) use store::uid_hash;
 pub use store::{ByOwner, Index};
 
 /// How long until a watch is begun again that panicked, or whose resource was served no more.

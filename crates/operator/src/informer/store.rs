@@ -3,11 +3,11 @@
 use std::any::{Any, TypeId};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::informer::Key;
-use crate::source::Item;
+use crate::source::{Item, uid_hash};
 
 /// Another way to find objects: a function of an object gives the keys under which it is found.
 ///
@@ -70,13 +70,6 @@ impl<V> Entry<V> {
     pub fn new(item: &Item, object: V) -> Entry<V> {
         Entry { object: Arc::new(object), revision: item.revision, uid: uid_hash(&item.uid) }
     }
-}
-
-/// Uids are only compared for one name: eight bytes tell them apart.
-pub(crate) fn uid_hash(uid: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    uid.hash(&mut hasher);
-    hasher.finish()
 }
 
 impl<V: Send + Sync + 'static> Store<V> {

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::metrics::QueueStats;
+use crate::stats::QueueStats;
 use state::{Added, State};
 
 /// How a queue behaves.
