@@ -134,13 +134,13 @@ async fn a_node_vanishes() {
 
 #[tokio::test]
 async fn quiet_hours() {
-    quiet(Duration::from_secs(2 * 60 * 60)).await;
+    Box::pin(quiet(Duration::from_secs(2 * 60 * 60))).await;
 }
 
 #[tokio::test]
 #[cfg_attr(debug_assertions, ignore = "a hundred thousand leases take minutes without optimisation")]
 async fn a_quiet_week() {
-    quiet(Duration::from_secs(7 * 24 * 60 * 60)).await;
+    Box::pin(quiet(Duration::from_secs(7 * 24 * 60 * 60))).await;
 }
 
 /// Time in which nothing happens changes nothing: no pod is made anew, no object is written but leases.
