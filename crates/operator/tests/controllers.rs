@@ -197,7 +197,12 @@ async fn a_reconcile_sees_what_an_earlier_one_wrote() {
             cluster.environment()
         } else {
             let caches = Caches::new(Arc::new(NetworkSource::new(cluster.client())));
-            let client = caches.client(cluster.client(), "default");
+            let server = cluster.client();
+            let transport = tower::service_fn(move |request| {
+                let server = server.clone();
+                async move { server.send(request).await }
+            });
+            let client = caches.client(transport, "default");
             Environment { client, caches, clock: cluster.clock().clone() }
         };
         let mut operator = Operator::new(environment);
