@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rkube_operator::Operator;
 use rkube_operator::k8s_openapi::api::apps::v1::Deployment;
 use rkube_operator::k8s_openapi::api::core::v1::{ConfigMap, Event};
 use rkube_operator::k8s_openapi::api::networking::v1::Ingress;
 use rkube_operator::kube::ResourceExt as _;
 use rkube_operator::kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use rkube_operator::Operator;
 use rkube_testkit::TestCluster;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
