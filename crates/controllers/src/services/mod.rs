@@ -123,10 +123,11 @@ impl Service {
 
     /// The pods that the service selects, ordered by name. The cost is by those that share a label with it.
     pub fn pods(&self, pods: &Informer<Pod>) -> Vec<Arc<Pod>> {
-        let Some((key, value)) = self.selector.as_ref().and_then(|selector| selector.iter().next()) else {
-            return Vec::new();
+        let Some(selector) = &self.selector else { return Vec::new() };
+        let mut found = match selector.iter().find(|(key, _)| is_indexed(key)) {
+            Some((key, value)) => pods.by_index::<ByLabel, _>(&pair(&self.namespace, key, value)),
+            None => pods.in_namespace(&self.namespace),
         };
-        let mut found = pods.by_index::<ByLabel, _>(&pair(&self.namespace, key, value));
         found.retain(|pod| self.selects(pod));
         found
     }
@@ -144,15 +145,22 @@ impl Index<Service> for BySelector {
     }
 }
 
-/// Pods by each of their labels.
+/// Pods by each of their labels by which services may be expected to select.
 pub struct ByLabel;
 
 impl Index<Pod> for ByLabel {
     type Key = u64;
 
     fn keys(_: &Key, pod: &Pod) -> impl IntoIterator<Item = u64> {
-        pod.labels.iter().map(|(key, value)| pair(&pod.namespace, key, value)).collect::<Vec<_>>()
+        let indexed = pod.labels.iter().filter(|(key, _)| is_indexed(key));
+        indexed.map(|(key, value)| pair(&pod.namespace, key, value)).collect::<Vec<_>>()
     }
+}
+
+/// Labels that pods get from others than those who write services. Who selects by nothing else pays by the namespace.
+fn is_indexed(key: &str) -> bool {
+    !key.starts_with("topology.kubernetes.io/")
+        && !["pod-template-hash", "controller-revision-hash", "pod-template-generation"].contains(&key)
 }
 
 /// Eight bytes for a label in a namespace: who finds something by it looks whether it is meant.
