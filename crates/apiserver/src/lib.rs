@@ -47,4 +47,5 @@ pub use in_process::Followed;
 pub use limits::InFlightMax;
 pub use nodes::{Connection, NodeAnswer, NodeProvider};
 pub use registry::Component;
+pub use request::OfThisProcess;
 pub use server::{ApiServer, Config, Error};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Request, Response};
 use rkube_access::{AUTHENTICATED, User, UserRef};
-use rkube_apiserver::{ApiServer, Body};
+use rkube_apiserver::{ApiServer, Body, OfThisProcess};
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_operator::{Caches, Source, kube};
 use tower::Service;
@@ -50,6 +50,7 @@ impl Host {
             let (server, user) = (server.clone(), user.clone());
             let agent = HeaderValue::from_static(agent);
             request.headers_mut().entry(http::header::USER_AGENT).or_insert(agent);
+            request.extensions_mut().insert(OfThisProcess);
             async move { Ok::<Response<Body>, Infallible>(server.handle(request, Some(&user)).await) }
         })
     }

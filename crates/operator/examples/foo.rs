@@ -24,6 +24,7 @@ use serde_json::json;
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "samplecontroller.k8s.io", version = "v1alpha1", kind = "Foo", namespaced, status = "FooStatus")]
+#[kube(annotation("api-approved.kubernetes.io", "unapproved, experimental-only; an example"))]
 #[kube(crates(kube_core = "rkube_operator::kube::core", k8s_openapi = "rkube_operator::k8s_openapi"))]
 #[serde(rename_all = "camelCase")]
 pub struct FooSpec {
@@ -59,41 +60,41 @@ pub fn start(operator: &mut Operator) {
 }
 
 async fn reconcile(context: Context, key: Key) -> Result<Action, Error> {
-    let Some(foo) = context.get::<Foo>(&key).await else { return Ok(Action::done()) };
-    let wanted = &foo.spec.deployment_name;
+    let Some(owner) = context.get::<Foo>(&key).await else { return Ok(Action::done()) };
+    let wanted = &owner.spec.deployment_name;
     if wanted.is_empty() {
         return Err(Error::terminal("deploymentName must be specified"));
     }
     let deployments = context.api::<Deployment>(&key.namespace);
     let place = Key { name: wanted.clone(), ..key.clone() };
     let deployment = match context.get::<Deployment>(&place).await {
-        None => deployments.create(&PostParams::default(), &deployment(&foo)?).await?,
+        None => deployments.create(&PostParams::default(), &deployment(&owner)?).await?,
         Some(there) => (*there).clone(),
     };
-    if controller_of(&deployment.metadata).map(|owner| &owner.uid) != foo.metadata.uid.as_ref() {
+    if controller_of(&deployment.metadata).map(|controller| &controller.uid) != owner.metadata.uid.as_ref() {
         let message = format!("Resource {wanted:?} already exists and is not managed by Foo");
-        context.recorder.warn(&Reference::of(&*foo), "ErrResourceExists", &*message);
+        context.recorder.warn(&Reference::of(&*owner), "ErrResourceExists", &*message);
         return Err(Error::text(message));
     }
-    if deployment.spec.as_ref().and_then(|spec| spec.replicas) != Some(foo.spec.replicas) {
-        let patch = Patch::Merge(json!({ "spec": { "replicas": foo.spec.replicas } }));
+    if deployment.spec.as_ref().and_then(|spec| spec.replicas) != Some(owner.spec.replicas) {
+        let patch = Patch::Merge(json!({ "spec": { "replicas": owner.spec.replicas } }));
         deployments.patch(wanted, &PatchParams::default(), &patch).await?;
     }
     let available = deployment.status.and_then(|status| status.available_replicas).unwrap_or(0);
     let status = FooStatus { available_replicas: available };
-    if foo.status.as_ref() != Some(&status) {
+    if owner.status.as_ref() != Some(&status) {
         let patch = Patch::Merge(json!({ "status": status }));
         context.api::<Foo>(&key.namespace).patch_status(&key.name, &PatchParams::default(), &patch).await?;
     }
-    context.recorder.normal(&Reference::of(&*foo), "Synced", "Foo synced successfully");
+    context.recorder.normal(&Reference::of(&*owner), "Synced", "Foo synced successfully");
     Ok(Action::done())
 }
 
-fn deployment(foo: &Foo) -> Result<Deployment, Error> {
-    let labels = json!({ "app": "nginx", "controller": foo.name_any() });
+fn deployment(owner: &Foo) -> Result<Deployment, Error> {
+    let labels = json!({ "app": "nginx", "controller": owner.name_any() });
     let pods = json!({ "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "nginx", "image": "nginx:latest" }] } });
     Ok(serde_json::from_value(json!({
-        "metadata": { "name": foo.spec.deployment_name, "ownerReferences": [controller_reference(foo)] },
-        "spec": { "replicas": foo.spec.replicas, "selector": { "matchLabels": labels }, "template": pods },
+        "metadata": { "name": owner.spec.deployment_name, "ownerReferences": [controller_reference(owner)] },
+        "spec": { "replicas": owner.spec.replicas, "selector": { "matchLabels": labels }, "template": pods },
     }))?)
 }

@@ -19,7 +19,7 @@ use rkube_operator::k8s_openapi::api::core::v1::ConfigMap;
 use rkube_operator::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use rkube_operator::kube::api::{Api, Patch, PatchParams};
 use rkube_operator::kube::{Client, CustomResource, CustomResourceExt as _, ResourceExt as _};
-use rkube_operator::{Action, Context, Controller, Error, Key, Operator, Watch, kube};
+use rkube_operator::{Action, Context, Controller, Error, Key, Operator, Watch};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -141,7 +141,7 @@ mod tests {
         ObjectMeta {
             namespace: Some("n".to_owned()),
             uid: Some(uid.to_owned()),
-            deletion_timestamp: goes.then(|| Time(Timestamp::UNIX_EPOCH)),
+            deletion_timestamp: goes.then_some(Time(Timestamp::UNIX_EPOCH)),
             owner_references: controller.map(|uid| vec![owner(uid)]),
             ..ObjectMeta::default()
         }

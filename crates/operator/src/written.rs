@@ -73,7 +73,7 @@ impl Writes {
     async fn arrive(&self) {
         let Noted { notes, progress } = std::mem::take(&mut *self.0.lock());
         let Some(progress) = progress else { return };
-        let resources: Vec<(&str, &str)> = notes.iter().map(Note::resource).collect();
+        let resources: Vec<Resource<'_>> = notes.iter().map(Note::resource).collect();
         let mut distinct = resources.clone();
         distinct.sort_unstable();
         distinct.dedup();
@@ -122,7 +122,7 @@ pub(crate) enum What {
 }
 
 impl Note {
-    fn resource(&self) -> (&str, &str) {
+    fn resource(&self) -> Resource<'_> {
         parts(self.uri.path()).map_or(("", ""), |parts| (parts.group, parts.plural))
     }
 
@@ -201,13 +201,16 @@ pub(crate) struct Progress {
     any_labels: AtomicBool,
 }
 
+/// Group and plural.
+type Resource<'a> = (&'a str, &'a str);
+
 struct Followed {
     group: Text,
     plural: Text,
 }
 
 impl Followed {
-    fn as_parts(&self) -> (&str, &str) {
+    fn as_parts(&self) -> Resource<'_> {
         (&self.group, &self.plural)
     }
 }
@@ -223,7 +226,7 @@ impl Progress {
     }
 
     /// Those who follow one of these resources.
-    fn of<'a>(&self, resources: &[(&'a str, &'a str)]) -> Vec<((&'a str, &'a str), Arc<dyn Following>)> {
+    fn of<'a>(&self, resources: &[Resource<'a>]) -> Vec<(Resource<'a>, Arc<dyn Following>)> {
         let all = self.all.read();
         let wanted = all.iter().filter_map(|(followed, following)| {
             let resource = resources.iter().find(|resource| **resource == followed.as_parts())?;

@@ -1,5 +1,7 @@
 //! Controllers in a whole cluster, in virtual time: those that misbehave, and what happens to the others.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -9,11 +11,13 @@ use rkube_operator::kube::ResourceExt as _;
 use rkube_operator::kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use rkube_operator::kube::core::PartialObjectMeta;
 use rkube_operator::ownership::{Claimant, controller_reference};
-use rkube_operator::{Action, Controller, Error, Key, Operator, Predicate, Watch};
+use rkube_operator::{
+    Action, ByOwner, Caches, Controller, Environment, Error, Key, NetworkSource, Operator, Predicate, Watch,
+};
 use rkube_testkit::TestCluster;
 use serde_json::json;
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
+const LONG: Duration = Duration::from_secs(600);
 
 async fn cluster() -> TestCluster {
     TestCluster::builder().controllers("").without_scheduler().virtual_time().start().await
@@ -55,7 +59,7 @@ async fn who_panics_hangs_or_fails_for_ever_holds_up_nobody() {
     for name in ["panics", "hangs", "fails", "a", "b", "c"] {
         maps.create(&PostParams::default(), &map(name)).await.unwrap();
     }
-    cluster.advance(DAY).await;
+    cluster.advance(LONG).await;
     assert_eq!(done.load(Ordering::Relaxed), 3);
     let status = operator.status();
     assert_eq!(status.ready(), Ok(()));
@@ -78,7 +82,7 @@ async fn who_panics_hangs_or_fails_for_ever_holds_up_nobody() {
         let patch = Patch::Merge(json!({ "data": { "fixed": "yes" } }));
         maps.patch(name, &PatchParams::default(), &patch).await.unwrap();
     }
-    cluster.advance(DAY).await;
+    cluster.advance(LONG).await;
     assert_eq!(done.load(Ordering::Relaxed), 6);
     assert!(status.metrics().snapshots()["misbehaving"].quarantined.is_empty());
     operator.shutdown().await;
@@ -93,7 +97,7 @@ async fn keys_come_from_owned_objects_timers_and_from_outside() {
     let mut operator = Operator::new(cluster.environment());
     let mut controller = Controller::of(ours().when(Predicate::labels()), "listening")
         .owns(Watch::<PartialObjectMeta<Secret>>::metadata())
-        .resync(DAY);
+        .resync(LONG);
     let trigger = controller.trigger();
     let key = |name: &str| Key { namespace: "default".to_owned(), name: name.to_owned() };
     assert!(trigger.send(key("early")), "it waits for the controller");
@@ -116,7 +120,7 @@ async fn keys_come_from_owned_objects_timers_and_from_outside() {
     assert_eq!(heard.recv().await.as_deref(), Some("x"), "its Secret is new");
     trigger.send(key("outside"));
     assert_eq!(heard.recv().await.as_deref(), Some("outside"), "that the data changed was not told");
-    cluster.advance(DAY).await;
+    cluster.advance(LONG).await;
     assert_eq!(heard.recv().await.as_deref(), Some("x"), "all are looked at again");
     operator.shutdown().await;
 }
@@ -181,4 +185,57 @@ async fn objects_are_adopted_and_released() {
     maps.delete("owner", &Default::default()).await.unwrap();
     maps.create(&PostParams::default(), &map("owner")).await.unwrap();
     assert!(!Claimant::new(&maps, &owner).claim(&secrets, &again, true).await.unwrap());
+}
+
+/// Whoever looks into the cache for what it made, and makes what is not there, makes it twice if the cache is behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reconcile_sees_what_an_earlier_one_wrote() {
+    const OWNERS: usize = 40;
+    for in_process in [true, false] {
+        let cluster = TestCluster::builder().controllers("").without_scheduler().start().await;
+        let environment = if in_process {
+            cluster.environment()
+        } else {
+            let caches = Caches::new(Arc::new(NetworkSource::new(cluster.client())));
+            let client = caches.client(cluster.client(), "default");
+            Environment { client, caches, clock: cluster.clock().clone() }
+        };
+        let mut operator = Operator::new(environment);
+        let mut controller = Controller::of(ours(), "maker").owns(Watch::<Secret>::objects()).workers(8);
+        let trigger = controller.trigger();
+        let reconciles = Arc::new(AtomicU32::new(0));
+        let counted = reconciles.clone();
+        operator.controller(controller, move |context, key: Key| {
+            let counted = counted.clone();
+            async move {
+                let Some(map) = context.get::<ConfigMap>(&key).await else { return Ok(Action::done()) };
+                let secrets = context.cache::<Secret>().await;
+                let uid = map.metadata.uid.clone().unwrap_or_default();
+                counted.fetch_add(1, Ordering::Relaxed);
+                if secrets.with_index::<ByOwner, _, _>(uid.as_str(), |made| made.is_empty()) {
+                    let mut secret = Secret::default();
+                    secret.metadata.generate_name = Some("made-".to_owned());
+                    secret.metadata.owner_references = controller_reference(&*map).map(|owner| vec![owner]);
+                    context.api::<Secret>(&key.namespace).create(&PostParams::default(), &secret).await?;
+                }
+                Ok(Action::done())
+            }
+        });
+        let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+        for number in 0..OWNERS {
+            maps.create(&PostParams::default(), &map(&format!("m{number}"))).await.unwrap();
+        }
+        // They are looked at again and again, as fast as can be.
+        let enough = 50 * u32::try_from(OWNERS).unwrap();
+        while reconciles.load(Ordering::Relaxed) < enough {
+            for number in 0..OWNERS {
+                trigger.send(Key { namespace: "default".to_owned(), name: format!("m{number}") });
+            }
+            tokio::task::yield_now().await;
+        }
+        let secrets: Api<Secret> = Api::default_namespaced(cluster.client());
+        let made = secrets.list(&ListParams::default()).await.unwrap().items.len();
+        assert_eq!(made, OWNERS, "in process: {in_process}");
+        operator.shutdown().await;
+    }
 }

@@ -1,5 +1,7 @@
 //! The examples, each in a whole cluster in virtual time.
 
+#![allow(clippy::unwrap_used)]
+
 #[allow(dead_code)]
 #[path = "../examples/foo.rs"]
 mod foo;
@@ -14,17 +16,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rkube_operator::Operator;
 use rkube_operator::k8s_openapi::api::apps::v1::Deployment;
 use rkube_operator::k8s_openapi::api::core::v1::{ConfigMap, Event};
 use rkube_operator::k8s_openapi::api::networking::v1::Ingress;
 use rkube_operator::kube::ResourceExt as _;
 use rkube_operator::kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use rkube_operator::{Operator, kube};
 use rkube_testkit::TestCluster;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-const HOUR: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_secs(600);
 
 async fn cluster() -> TestCluster {
     TestCluster::builder().virtual_time().start().await
@@ -57,17 +60,17 @@ async fn an_ingress_is_annotated_with_one_write() {
     let ingress = json!({ "metadata": { "name": "web" }, "spec": { "defaultBackend": backend } });
     api.create(&PostParams::default(), &object(ingress)).await.unwrap();
     let annotation = async || api.get("web").await.unwrap().annotations().get("foo").cloned();
-    cluster.advance(HOUR).await;
+    cluster.advance(LONG).await;
     assert_eq!((annotation().await.as_deref(), writes.load(Ordering::Relaxed)), (Some("bar"), 2));
 
     // Whoever changes it gets it back, and that is all there is to write.
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { "foo": "other" } } }));
     api.patch("web", &PatchParams::default(), &patch).await.unwrap();
-    cluster.advance(HOUR).await;
+    cluster.advance(LONG).await;
     assert_eq!((annotation().await.as_deref(), writes.load(Ordering::Relaxed)), (Some("bar"), 4));
     let patch = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
     api.patch("web", &PatchParams::default(), &patch).await.unwrap();
-    cluster.advance(HOUR).await;
+    cluster.advance(LONG).await;
     assert_eq!(writes.load(Ordering::Relaxed), 5);
     operator.status().ready().unwrap();
     operator.shutdown().await;
@@ -160,5 +163,46 @@ async fn a_website_has_pods_a_status_and_a_domain_until_it_goes() {
         })
         .await;
     assert_eq!(domains().await.unwrap(), ["shop.example.com"]);
+    operator.shutdown().await;
+}
+
+/// As people run it: over the network, by a kubeconfig, with endpoints.
+#[tokio::test]
+async fn an_operator_works_in_a_process_of_its_own() {
+    let cluster = TestCluster::builder().listen().start().await;
+    let kubeconfig = kube::config::Kubeconfig::read_from(cluster.kubeconfig().unwrap()).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+    let mut operator = Operator::connect_to(config, "ingress-annotator").unwrap();
+    let address = operator.serve("127.0.0.1:0").await.unwrap();
+    ingress_annotator::start(&mut operator);
+    let api: Api<Ingress> = Api::default_namespaced(cluster.client());
+    let backend = json!({ "service": { "name": "web", "port": { "number": 80 } } });
+    let ingress = json!({ "metadata": { "name": "web" }, "spec": { "defaultBackend": backend } });
+    api.create(&PostParams::default(), &object(ingress)).await.unwrap();
+    let annotated = cluster
+        .eventually("an annotation", async || {
+            let found = api.get("web").await.map_err(|error| error.to_string())?;
+            if found.annotations().contains_key("foo") { Ok(found) } else { Err("none".to_owned()) }
+        })
+        .await;
+    let managers: Vec<_> = annotated.managed_fields().iter().filter_map(|entry| entry.manager.as_deref()).collect();
+    assert!(managers.contains(&"ingress-annotator"), "{managers:?}");
+    let ask = async |path: &str| {
+        let mut connection = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    for path in ["/healthz", "/readyz"] {
+        let answer = ask(path).await;
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
+    }
+    let metrics = ask("/metrics").await;
+    for metric in ["controller_runtime_reconcile_total", "workqueue_depth", "workqueue_adds_total"] {
+        assert!(metrics.contains(&format!("{metric}{{controller=\"ingress-annotator\"")), "{metrics}");
+    }
+    assert!(ask("/elsewhere").await.starts_with("HTTP/1.1 404"));
     operator.shutdown().await;
 }

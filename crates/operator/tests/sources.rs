@@ -1,6 +1,8 @@
 //! What every source promises: one suite, on both of them. The network's reads through a client whose transport is the
 //! server, so that nothing but the source differs.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,6 +5,10 @@ use clap::{ArgAction, Args};
 use rkube_controllers::NodeRanges;
 use rkube_machinery::names::address::Subnet;
 
+/// What most clusters have, and how many nodes find room in it; a larger one that is clear of the services' addresses.
+const RANGE: &str = "10.244.0.0/16";
+const RANGE_NODES_MAX: usize = 256;
+const LARGE_RANGE: &str = "10.128.0.0/9";
 const IPV4_LENGTH: u8 = 24;
 const IPV6_LENGTH: u8 = 64;
 
@@ -15,9 +19,10 @@ pub struct NodeAddressFlags {
           require_equals = true, action = ArgAction::Set)]
     pub allocate_node_cidrs: bool,
 
-    /// Where pods get their addresses from: one range, or one of each family
-    #[arg(long, value_name = "CIDR[,CIDR]", default_value = "10.244.0.0/16")]
-    pub cluster_cidr: String,
+    /// Where pods get their addresses from: one range, or one of each family [default: 10.244.0.0/16, or 10.128.0.0/9 for
+    /// more than 256 simulated nodes]
+    #[arg(long, value_name = "CIDR[,CIDR]")]
+    pub cluster_cidr: Option<String>,
 
     /// The length of the part of a node, where there is one range
     #[arg(long, value_name = "LENGTH")]
@@ -33,13 +38,15 @@ pub struct NodeAddressFlags {
 }
 
 impl NodeAddressFlags {
-    /// None: nodes get none.
-    pub fn ranges(&self, services: &[Subnet]) -> anyhow::Result<Option<NodeRanges>> {
+    /// None: nodes get none. `simulated`: so many nodes are to have room at least.
+    pub fn ranges(&self, services: &[Subnet], simulated: usize) -> anyhow::Result<Option<NodeRanges>> {
         if !self.allocate_node_cidrs {
             return Ok(None);
         }
+        let room_for_them = if simulated > RANGE_NODES_MAX { LARGE_RANGE } else { RANGE };
+        let given = self.cluster_cidr.as_deref().unwrap_or(room_for_them);
         let mut ranges: Vec<Subnet> = Vec::new();
-        for text in self.cluster_cidr.split(',') {
+        for text in given.split(',') {
             match Subnet::parse_sloppy(text.trim()) {
                 Some(range) => ranges.push(range),
                 None => bail!("--cluster-cidr: {text:?} is no range of addresses such as 10.244.0.0/16"),
@@ -48,7 +55,7 @@ impl NodeAddressFlags {
         match ranges.as_slice() {
             [_] => {}
             [first, second] if first.address.is_ipv4() != second.address.is_ipv4() => {}
-            _ => bail!("--cluster-cidr: one range, or one of IPv4 and one of IPv6, not {}", self.cluster_cidr),
+            _ => bail!("--cluster-cidr: one range, or one of IPv4 and one of IPv6, not {given}"),
         }
         let (of_ipv4, of_ipv6) = self.lengths(&ranges)?;
         let length = |range: &Subnet| if range.address.is_ipv4() { of_ipv4 } else { of_ipv6 };
@@ -95,9 +102,13 @@ mod tests {
     }
 
     fn ranges(arguments: &str) -> Result<String, String> {
+        ranges_for(arguments, 0)
+    }
+
+    fn ranges_for(arguments: &str, nodes: usize) -> Result<String, String> {
         let arguments = std::iter::once("x").chain(arguments.split_whitespace());
         let flags = Command::try_parse_from(arguments).map_err(|error| error.to_string())?.flags;
-        let ranges = flags.ranges(&[]).map_err(|error| error.to_string())?;
+        let ranges = flags.ranges(&[], nodes).map_err(|error| error.to_string())?;
         let texts =
             ranges.map(|ranges| ranges.ranges.iter().map(|(range, length)| format!("{range} {length}")).collect());
         Ok(texts.map_or("none".to_owned(), |texts: Vec<String>| texts.join(" ")))
@@ -114,6 +125,9 @@ mod tests {
         ] {
             assert_eq!(ranges(arguments).as_deref(), Ok(expected), "{arguments}");
         }
+        assert_eq!(ranges_for("", 256).as_deref(), Ok("10.244.0.0/16 24"));
+        assert_eq!(ranges_for("", 257).as_deref(), Ok("10.128.0.0/9 24"));
+        assert_eq!(ranges_for("--cluster-cidr=10.0.0.0/16", 257).as_deref(), Ok("10.0.0.0/16 24"));
         for arguments in [
             "--cluster-cidr=x",
             "--cluster-cidr=10.0.0.0/16,10.1.0.0/16",

@@ -104,7 +104,9 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         root_ca: root_ca.clone(),
         selection: options.controllers.clone(),
         namespace_grace: Duration::ZERO,
-        node_ranges: options.node_addresses.ranges(options.service_cluster_ip_range.ranges())?,
+        node_ranges: options
+            .node_addresses
+            .ranges(options.service_cluster_ip_range.ranges(), options.nodes.sim_nodes)?,
     };
     let mut parts = vec![controllers.into()];
     if !options.no_scheduler {

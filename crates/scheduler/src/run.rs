@@ -20,9 +20,9 @@ use crate::events::Events;
 use crate::view::{Node, Pod};
 use crate::writes::{bind, condition_patch, set_condition};
 
-/// So many bindings and conditions are written at a time; the loop waits at it. It stays well below the number of
-/// requests that a server has in flight.
-const WRITES_MAX: usize = 64;
+/// So many bindings and conditions are written at a time; the loop waits at it. On a slow disk it is this many that share
+/// one wait for it.
+const WRITES_MAX: usize = 256;
 /// After so many pods the loop lets others have the thread.
 const STEPS_AT_ONCE: usize = 8;
 

@@ -19,3 +19,7 @@ impl OnAuthenticated {
 /// Among the extensions of a request: why the certificate of its connection proves nothing.
 #[derive(Clone)]
 pub struct Untrusted(pub Arc<str>);
+
+/// Among the extensions of a request: it comes from a part of this process, which bounds itself.
+#[derive(Clone, Copy)]
+pub struct OfThisProcess;

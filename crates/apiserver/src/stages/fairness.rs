@@ -4,18 +4,20 @@ use http::{HeaderValue, StatusCode, header};
 use rkube_access::User;
 use rkube_access::authorize::is_master;
 
+use super::incoming::Incoming;
 use super::refusal::Refusal;
 use crate::content::Answer;
 use crate::health;
 use crate::limits::{Limits, RETRY_AFTER_SECONDS, Slot};
-use crate::request::RequestInfo;
+use crate::request::OfThisProcess;
 
-/// A place among the requests in flight. What lasts long takes none.
-pub fn run(limits: &Limits, info: &RequestInfo, user: &User) -> Result<Option<Slot>, Refusal> {
-    if info.is_long_running() {
+/// A place among the requests in flight. What lasts long takes none; nor do the parts of this process, which bound
+/// themselves: however busy they are, there is room for clients, and the other way round.
+pub fn run(limits: &Limits, incoming: &Incoming<'_>, user: &User) -> Result<Option<Slot>, Refusal> {
+    if incoming.info.is_long_running() || incoming.parts.extensions.get::<OfThisProcess>().is_some() {
         return Ok(None);
     }
-    let reads = matches!(info.verb.as_ref(), "get" | "list" | "watch");
+    let reads = matches!(incoming.info.verb.as_ref(), "get" | "list" | "watch");
     match limits.enter(!reads) {
         None if !is_master(user) => Err(Refusal::plain(too_many())),
         slot => Ok(slot),

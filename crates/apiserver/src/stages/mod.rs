@@ -132,7 +132,7 @@ impl Road {
             // Here is the place of audit: who asks is known, and nothing is refused to them yet.
             let acting = impersonation::run(&self.impersonation, &self.authorizers, incoming, requester)?;
             let user = acting.user();
-            *slot = fairness::run(&self.limits, incoming.info, user)?;
+            *slot = fairness::run(&self.limits, incoming, user)?;
             authorize::run(&self.authorizers, user, incoming.info)?;
             Ok(route::run((&self.registry, &self.pages), &self.limits, incoming, user, body).await?)
         });

@@ -35,7 +35,7 @@ const NAME: &str = "garbage-collector-controller";
 const ATTEMPTS: &str = "garbage_collector_attempt_to_delete";
 const ORPHANS: &str = "garbage_collector_attempt_to_orphan";
 /// So many objects are looked at, and deleted, at a time: their writes share what the store does for durability.
-const WORKERS: usize = 64;
+const WORKERS: usize = 256;
 /// So many owners' dependents are orphaned at a time.
 const ORPHAN_WORKERS: usize = 4;
 /// What changes within this time is looked at together, so that a busy cluster is not held up by being watched.

@@ -18,7 +18,7 @@ use crate::requests::{self, is_invalid, is_namespace_terminating, is_not_found};
 use rkube_operator::events::{Recorder, Reference};
 
 /// So many pods of one set are written at the same time; the others of a batch wait.
-const WRITES_AT_ONCE: usize = 64;
+const WRITES_AT_ONCE: usize = 256;
 /// A name may have so many letters.
 const NAME_MAX: usize = 253;
 

@@ -35,8 +35,9 @@ pub use template::{Error as TemplateError, NODES_MAX, Template};
 
 use fleet::Fleet;
 
-/// So many pods, and so many nodes, are worked on at a time: they mostly wait for the store, and share its waits.
-const POD_WORKERS: usize = 64;
+/// So many pods, and so many nodes, are worked on at a time. On a slow disk it is this many writes that share one wait
+/// for it.
+const POD_WORKERS: usize = 256;
 const NODE_WORKERS: usize = 64;
 
 /// Starts the nodes. They end with the manager; their objects stay, and the next start goes on with them.

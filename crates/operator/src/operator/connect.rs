@@ -1,5 +1,6 @@
 //! An operator in a process of its own: the cluster by kubeconfig or from within it, signals, endpoints.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -34,8 +35,9 @@ impl Operator {
         Ok(Operator::new(Environment { client, caches, clock: Arc::new(WallClock) }))
     }
 
-    /// Answers `/healthz`, `/readyz`, `/metrics` and `/quarantine` at this address, for as long as the process lasts.
-    pub async fn serve(&self, address: impl ToSocketAddrs) -> Result<(), Error> {
+    /// Answers `/healthz`, `/readyz`, `/metrics` and `/quarantine` at this address, for as long as the process lasts. Where
+    /// that is: port 0 is any that is free.
+    pub async fn serve(&self, address: impl ToSocketAddrs) -> Result<SocketAddr, Error> {
         serve::start(address, self.status()).await
     }
 

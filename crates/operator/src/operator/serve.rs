@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,11 +25,12 @@ const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// How long until the next connection is accepted after one that could not be.
 const AGAIN: Duration = Duration::from_millis(100);
 
-pub(super) async fn start(address: impl ToSocketAddrs, status: Status) -> Result<(), Error> {
+pub(super) async fn start(address: impl ToSocketAddrs, status: Status) -> Result<SocketAddr, Error> {
     let listener = TcpListener::bind(address).await?;
-    tracing::info!(address = ?listener.local_addr()?, "answering /healthz, /readyz, /metrics, /quarantine");
+    let address = listener.local_addr()?;
+    tracing::info!(%address, "answering /healthz, /readyz, /metrics, /quarantine");
     tokio::spawn(accept(listener, status));
-    Ok(())
+    Ok(address)
 }
 
 async fn accept(listener: TcpListener, status: Status) {

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod deployments;
+mod lost_nodes;
 mod namespaces;
 mod reconciles;
 mod scheduling;
+mod services;
 mod simulated_nodes;
 mod start;
 mod time;
