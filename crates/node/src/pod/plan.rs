@@ -75,7 +75,7 @@ impl<'a> Planner<'a> {
     fn keep_running(&mut self) {
         for (number, container) in self.of_role(|role| role == Role::Ephemeral) {
             if self.state.record(container.name()).is_none_or(|record| record.id.is_empty()) {
-                self.start(number, self.state.record(container.name()));
+                self.start(number, container, self.state.record(container.name()));
             }
         }
         match self.initialize() {
@@ -117,7 +117,7 @@ impl<'a> Planner<'a> {
             Some((_, Some(exit))) if exit.code == 0 => Next::MayStart,
             Some((_, Some(exit))) if !spec::should_restart(self.pod, container, exit.code) => Next::Never,
             _ => {
-                self.start(number, record);
+                self.start(number, container, record);
                 Next::Waits
             }
         }
@@ -133,7 +133,7 @@ impl<'a> Planner<'a> {
                 if record.started { Next::MayStart } else { Next::Waits }
             }
             _ => {
-                self.start(number, record);
+                self.start(number, container, record);
                 Next::Waits
             }
         }
@@ -167,16 +167,17 @@ impl<'a> Planner<'a> {
                 _ => {
                     let exit = record.and_then(Record::exit);
                     if exit.is_none_or(|exit| spec::should_restart(self.pod, container, exit.code)) {
-                        self.start(number, record);
+                        self.start(number, container, record);
                     }
                 }
             }
         }
     }
 
-    /// Starts it, unless it has to wait.
-    fn start(&mut self, number: usize, record: Option<&Record>) {
+    /// Starts it, unless it has to wait. What another image did is no reason to.
+    fn start(&mut self, number: usize, container: Container<'_>, record: Option<&Record>) {
         let now = self.now_micros;
+        let record = record.filter(|record| record.image.is_empty() || record.image == container.image());
         match record.map(|record| (&record.run, record)) {
             Some((Run::Waiting(waiting), _)) if waiting.until_micros > now => self.plan.wake(waiting.until_micros),
             Some((Run::Exited(exit), record)) => match record.backoff.until(exit.finished_micros, now) {

@@ -32,7 +32,7 @@ pub struct Verdict {
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     pub name: Text,
-    /// The image that it was started with.
+    /// The image that it was started with, or was to be.
     pub image: Text,
     pub image_id: Text,
     /// Empty until it was started.

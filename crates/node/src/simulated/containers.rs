@@ -8,7 +8,7 @@ use rkube_machinery::{Value, time};
 use super::behaviour::{Behaviour, Settings, behaviour, reason};
 use super::ids;
 use super::images::{Images, Pull, SIZE_BYTES};
-use crate::pod::backoff::micros;
+use crate::pod::backoff::{Backoff, micros};
 use crate::pod::plan::{self, Action};
 use crate::pod::spec::{self, Container};
 use crate::pod::state::{PodState, Run, Waiting};
@@ -151,6 +151,9 @@ impl Machine<'_> {
         let now = self.now_micros;
         let behaviour = self.behaviour(container);
         let record = state.record_mut(container);
+        if record.image != container.image() {
+            record.pull_backoff = Backoff::default();
+        }
         let waited = match &record.run {
             Run::Waiting(waiting) => Some(waiting.reason.clone()),
             _ => None,
@@ -184,6 +187,7 @@ impl Machine<'_> {
                 let record = state.record_mut(container);
                 record.pull_backoff.count(now, now);
                 record.last = record.exit().cloned().map(Box::new);
+                record.image = container.image().into();
                 let until_micros = now + micros(PULL_ERROR_SHOWN);
                 let waiting = Waiting { reason: "ErrImagePull".into(), message, until_micros };
                 record.run = Run::Waiting(Box::new(waiting));

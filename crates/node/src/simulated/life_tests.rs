@@ -303,6 +303,22 @@ fn another_image_replaces_the_container() {
 }
 
 #[test]
+fn another_image_is_not_waited_for() {
+    let bad = r#"{"containers":[{"name":"a","image":"webserver:404"}]}"#;
+    let crashing = format!(r#"{{"containers":[{}]}}"#, container("a", r#","command":["false"]"#));
+    let table = [(bad, 4, "Pending a:ImagePullBackOff"), (&crashing, 40, "Running a:CrashLoopBackOff*3")];
+    for (spec, seconds, waiting) in table {
+        let mut life = Life::begin(spec, "");
+        assert_eq!(life.sync().until(seconds).shows(), waiting);
+        let container = &mut life.pod.get_mut("spec").list_mut("containers")[0];
+        container.set("image", "web:2");
+        container.remove("command");
+        let shown = life.sync().shows();
+        assert!(shown.starts_with("Running a:running") && shown.ends_with('+'), "{shown}");
+    }
+}
+
+#[test]
 fn a_verdict_ends_the_pod_when_all_has_stopped() {
     let mut life = Life::begin(&format!(r#"{{"containers":[{}]}}"#, container("a", "")), "");
     life.sync();
