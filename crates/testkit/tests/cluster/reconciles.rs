@@ -55,7 +55,7 @@ async fn controller(name: &'static str, temper: Temper, caches: Caches, seen: Se
 fn silence() {
     let said = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if panic.payload().downcast_ref::<&str>() != Some(&PANIC) {
+        if panic.payload().downcast_ref::<String>().map(String::as_str) != Some(PANIC) {
             said(panic);
         }
     }));
