@@ -1,10 +1,13 @@
 //! client-go with protobuf, as Kubernetes' own components speak.
 
+use rkube_testkit::Rkube;
+
 use crate::start;
 
 #[test]
 fn it_creates_lists_and_watches_pods_in_protobuf() {
-    let rkube = start();
+    // Nobody else is to write to the pods.
+    let rkube = Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &["--store=memory", "--no-scheduler"]);
     let Some(program) = rkube.go_program("go-client") else { return };
     program
         .run(&["default"])

@@ -45,6 +45,10 @@ fn a_deployment_from_its_first_rollout_to_its_end() {
     assert!(!kubectl.run(&of_pods).stdout.contains("nginx:3"), "nothing is rolled out while it is paused");
     kubectl.run(&["rollout", "resume", "deployment/web"]);
     is_rolled_out(&kubectl);
+    eventually("the old pods are gone", || match kubectl.run(&of_pods).stdout {
+        images if images.contains("nginx:1") => Err(images),
+        _ => Ok(()),
+    });
     kubectl.run(&["wait", "pods", "-l", "app=web", "--for=condition=Ready", "--timeout=60s"]);
     kubectl.run(&["rollout", "restart", "deployment/web"]).says("restarted");
     is_rolled_out(&kubectl);

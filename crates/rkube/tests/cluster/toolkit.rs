@@ -17,7 +17,13 @@ use crate::kube_rs::client;
 use crate::start;
 
 async fn next(events: &mut BoxStream<'static, Event>) -> Event {
-    tokio::time::timeout(TIMEOUT, events.next()).await.unwrap().unwrap()
+    loop {
+        match tokio::time::timeout(TIMEOUT, events.next()).await.unwrap().unwrap() {
+            // It may come at any time.
+            Event::Progress(_) => {}
+            event => return event,
+        }
+    }
 }
 
 fn map(name: &str) -> ConfigMap {
