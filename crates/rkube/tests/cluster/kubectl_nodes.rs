@@ -25,6 +25,9 @@ fn nodes_are_emptied_and_kept_empty() {
     kubectl.run(&["create", "deployment", "web", "--image=nginx", "--replicas=4"]);
     kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]);
     assert!(!nodes_of_pods(&kubectl).contains(&"sim-0".to_owned()));
+    kubectl.run(&["top", "node"]).says("CPU(cores)").says("sim-2");
+    let used = kubectl.run(&["top", "pod", "-l", "app=web", "--no-headers"]).stdout;
+    assert_eq!(used.lines().count(), 4, "{used}");
     kubectl.run(&["uncordon", "sim-0"]);
     kubectl.run(&["drain", "sim-1", "--ignore-daemonsets", "--timeout=60s"]).says("evicted").says("node/sim-1 drained");
     kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]);
