@@ -45,7 +45,7 @@ impl SimulatedNodeFlags {
 pub fn warn_if_none(host: &Host) {
     let nodes = host.server().catalog().resource("", "v1", "nodes");
     if nodes.is_some_and(|nodes| nodes.snapshot().0.is_empty()) {
-        tracing::warn!("there are no nodes: pods will stay Pending. `--sim-nodes 3` adds nodes that simulate them");
+        tracing::info!("there are no nodes: pods will stay Pending. `--sim-nodes 3` adds nodes that simulate them");
     }
 }
 
