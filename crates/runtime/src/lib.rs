@@ -9,3 +9,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod api;
+pub mod cgroups;
+pub mod embedded;
+pub mod launch;
+mod seccomp;
+pub mod shim;
+mod sys;
