@@ -6,7 +6,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod admission;
+mod api;
 pub mod pod;
 pub mod real;
+mod registration;
 pub mod resources;
 pub mod simulated;
+mod views;
