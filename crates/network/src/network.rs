@@ -1,0 +1,210 @@
+//! The network as others use it: a handle to the thread that has it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use rkube_machinery::names::address::Subnet;
+use rkube_runtime::api::{self, Attachment, PodNetwork};
+use rustix::io::Errno;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::node::Node;
+
+/// So many wait for their turn at the kernel; who comes then waits to wait.
+const WAITING_MAX: usize = 256;
+/// How often to look whether all is still there.
+const CHECK_PERIOD: Duration = Duration::from_secs(30);
+
+/// The network of this node's pods. Ends with the last handle; what was made stays for the next life.
+#[derive(Clone)]
+pub struct Network {
+    jobs: mpsc::Sender<Job>,
+    shown: Arc<Mutex<Shown>>,
+    config: Arc<Config>,
+}
+
+/// What is known without asking the thread.
+#[derive(Default)]
+struct Shown {
+    problem: Option<String>,
+    /// Why there are no rules.
+    rules_problem: Option<String>,
+}
+
+enum Job {
+    Attach(Attachment, oneshot::Sender<Result<Vec<IpAddr>, Error>>),
+    Detach(String, oneshot::Sender<Result<(), Error>>),
+    Retain(Vec<String>, oneshot::Sender<Result<(), Error>>),
+    SetPodRanges(Vec<Subnet>, oneshot::Sender<Result<(), Error>>),
+    TearDown(oneshot::Sender<Result<(), Error>>),
+}
+
+impl Network {
+    /// Makes what belongs to the host, in the network namespace of the calling thread. Where that is refused,
+    /// [`PodNetwork::problem`] says why, and it is tried again with the next pod.
+    pub async fn start(config: Config) -> Network {
+        let (jobs, receiver) = mpsc::channel(WAITING_MAX);
+        let shown = Arc::new(Mutex::new(Shown::default()));
+        let (ready, started) = oneshot::channel();
+        let mut worker = Worker {
+            config: config.clone(),
+            node: None,
+            wanted_ranges: config.pod_ranges.clone(),
+            shown: Arc::clone(&shown),
+        };
+        let thread = std::thread::Builder::new().name("pod-network".to_owned()).spawn(move || {
+            worker.open();
+            // Whoever asked may be gone.
+            let _ = ready.send(());
+            worker.run(receiver);
+        });
+        match thread {
+            Ok(_) => drop(started.await),
+            Err(error) => shown.lock().problem = Some(format!("no thread can be started for it: {error}")),
+        }
+        Network { jobs, shown, config: Arc::new(config) }
+    }
+
+    /// Where pods get their addresses from, from now on. Those that have one keep it.
+    pub async fn set_pod_ranges(&self, ranges: Vec<Subnet>) -> api::Result<()> {
+        self.ask(|answer| Job::SetPodRanges(ranges, answer)).await
+    }
+
+    /// Where the API server has to listen for pods to reach it. Empty where they have no network.
+    pub fn api_addresses(&self) -> Vec<SocketAddr> {
+        let shown = self.shown.lock();
+        let (Some(api), None) = (self.config.api, &shown.problem) else { return Vec::new() };
+        let service = shown.rules_problem.is_some().then_some(api.service);
+        [api.backend].into_iter().chain(service).collect()
+    }
+
+    /// What pods lack here, in a sentence, where they have a network all the same.
+    pub fn limitation(&self) -> Option<String> {
+        let why = self.shown.lock().rules_problem.clone()?;
+        Some(format!("pods have no way out of this host, and no host ports: {why}"))
+    }
+
+    /// Removes all of it: links, rules, routes, records. For `rkube reset`.
+    pub async fn tear_down(&self) -> api::Result<()> {
+        self.ask(Job::TearDown).await
+    }
+
+    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Job) -> api::Result<T> {
+        let (sender, answer) = oneshot::channel();
+        self.jobs.send(job(sender)).await.map_err(|_| Error::Ended)?;
+        Ok(answer.await.map_err(|_| Error::Ended)??)
+    }
+}
+
+impl PodNetwork for Network {
+    fn problem(&self) -> Option<String> {
+        self.shown.lock().problem.clone()
+    }
+
+    fn attach(&self, attachment: Attachment) -> BoxFuture<'_, api::Result<Vec<IpAddr>>> {
+        self.ask(|answer| Job::Attach(attachment, answer)).boxed()
+    }
+
+    fn detach<'a>(&'a self, sandbox: &'a str) -> BoxFuture<'a, api::Result<()>> {
+        self.ask(|answer| Job::Detach(sandbox.to_owned(), answer)).boxed()
+    }
+
+    fn retain(&self, sandboxes: Vec<String>) -> BoxFuture<'_, api::Result<()>> {
+        self.ask(|answer| Job::Retain(sandboxes, answer)).boxed()
+    }
+}
+
+/// What the thread has.
+struct Worker {
+    config: Config,
+    node: Option<Node>,
+    wanted_ranges: Vec<Subnet>,
+    shown: Arc<Mutex<Shown>>,
+}
+
+impl Worker {
+    fn open(&mut self) {
+        let config = Config { pod_ranges: self.wanted_ranges.clone(), ..self.config.clone() };
+        let opened = Node::open(config);
+        let mut shown = self.shown.lock();
+        match opened {
+            Ok(node) => {
+                shown.problem = (!node.has_pod_ranges()).then(|| NO_RANGE.to_owned());
+                shown.rules_problem = node.rules_problem().map(str::to_owned);
+                self.node = Some(node);
+            }
+            Err(error) => shown.problem = Some(explain(&error)),
+        }
+    }
+
+    fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().build() else { return };
+        loop {
+            match runtime.block_on(async { tokio::time::timeout(CHECK_PERIOD, jobs.recv()).await }) {
+                Ok(Some(job)) => self.work(job),
+                Ok(None) => return,
+                Err(_) => self.check(),
+            }
+        }
+    }
+
+    /// Who asked may have gone meanwhile: then nobody hears the answer.
+    fn work(&mut self, job: Job) {
+        match job {
+            Job::Attach(attachment, answer) => {
+                _ = answer.send(self.node().and_then(|node| node.attach(&attachment)));
+            }
+            Job::Detach(sandbox, answer) => _ = answer.send(self.node().and_then(|node| node.detach(&sandbox))),
+            Job::Retain(sandboxes, answer) => _ = answer.send(self.node().and_then(|node| node.retain(&sandboxes))),
+            Job::SetPodRanges(ranges, answer) => {
+                self.wanted_ranges = ranges;
+                _ = answer.send(self.set_pod_ranges());
+            }
+            Job::TearDown(answer) => _ = answer.send(self.node().and_then(Node::tear_down)),
+        }
+    }
+
+    /// What could not be made before may be possible now.
+    fn node(&mut self) -> Result<&mut Node, Error> {
+        if self.node.is_none() {
+            self.open();
+        }
+        let problem = || self.shown.lock().problem.clone().unwrap_or_default();
+        match &mut self.node {
+            Some(node) => Ok(node),
+            None => Err(Error::Problem(problem())),
+        }
+    }
+
+    fn set_pod_ranges(&mut self) -> Result<(), Error> {
+        let ranges = self.wanted_ranges.clone();
+        self.node()?.set_pod_ranges(&ranges);
+        self.shown.lock().problem = ranges.is_empty().then(|| NO_RANGE.to_owned());
+        Ok(())
+    }
+
+    fn check(&mut self) {
+        if let Some(Err(error)) = self.node.as_mut().map(Node::check) {
+            tracing::warn!(%error, "cannot look after the network of pods");
+        }
+    }
+}
+
+const NO_RANGE: &str = "the node has no range of addresses for its pods yet";
+
+fn explain(error: &Error) -> String {
+    match error {
+        Error::Kernel(kernel) if matches!(kernel.errno(), Some(Errno::PERM | Errno::ACCESS)) => format!(
+            "rkube may not change the network of this host ({error}): run it as root or with CAP_NET_ADMIN; pods with \
+             hostNetwork work without"
+        ),
+        Error::Problem(text) => text.clone(),
+        _ => error.to_string(),
+    }
+}
