@@ -20,6 +20,8 @@ mod volumes;
 mod watches;
 
 #[cfg(test)]
+mod preparer_tests;
+#[cfg(test)]
 mod tests;
 
 pub use preparer::{Config, Preparer};

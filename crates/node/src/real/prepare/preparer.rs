@@ -81,7 +81,12 @@ pub struct Preparer {
 
 impl Preparer {
     /// Makes the root directory, where it is not there. Must be called on a runtime.
-    pub fn start(mut config: Config) -> std::io::Result<Arc<Preparer>> {
+    pub fn start(config: Config) -> std::io::Result<Arc<Preparer>> {
+        let watched = Arc::new(NetworkSource::new(config.client.clone()));
+        Preparer::start_with(config, watched)
+    }
+
+    pub(super) fn start_with(mut config: Config, watched: Arc<dyn Source>) -> std::io::Result<Arc<Preparer>> {
         directory::make(&directory::pods(&config.root), 0o750)?;
         // Mounts are found by their paths, as the kernel writes them.
         config.root = config.root.canonicalize()?;
@@ -89,7 +94,7 @@ impl Preparer {
         let objects = ObjectReader::new(config.client.clone());
         let shared = Arc::new(Shared {
             tokens: Tokens::new(objects.clone(), config.clock.clone(), config.entropy.clone()),
-            watched: Arc::new(NetworkSource::new(config.client.clone())),
+            watched,
             objects,
             config,
         });

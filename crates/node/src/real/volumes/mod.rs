@@ -20,6 +20,8 @@ mod secret;
 mod set_up;
 pub mod subpath;
 mod tear_down;
+#[cfg(test)]
+mod tests;
 pub mod tokens;
 
 use std::collections::BTreeSet;
