@@ -131,7 +131,7 @@ proptest! {
             let before = (number > 0).then(|| visible(target.path()));
             let written = write(target.path(), payload.clone(), &format!("..2v{number}"), || {
                 // Nobody sees anything before it is published.
-                assert_eq!(before.as_ref().is_none_or(|before| *before == visible(target.path())), true);
+                assert!(before.as_ref().is_none_or(|before| *before == visible(target.path())));
                 Ok(())
             });
             let is_new = before.as_ref() != Some(&contents(&payload));

@@ -78,7 +78,34 @@ fn links_stay_inside() {
     assert_eq!(volume.node.mounts().len(), 1);
 }
 
-/// Somebody changes a directory into a link that leads out, and back, as fast as they can.
+/// Changes a directory into a link that leads out, and back, as fast as it can.
+struct Attacker {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Attacker {
+    fn start(volume: Arc<Volume>) -> Attacker {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                renameat_with(CWD, volume.path("real"), CWD, volume.path("link"), RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        Attacker { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Attacker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
 #[test]
 fn a_link_that_comes_meanwhile_leads_nowhere() {
     const ROUNDS: usize = 2000;
@@ -93,16 +120,7 @@ fn a_link_that_comes_meanwhile_leads_nowhere() {
     fs::create_dir(host.path().join("sub")).unwrap();
     let outside_part = fs::metadata(host.path().join("sub")).unwrap();
     symlink(host.path(), volume.path("link")).unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let attacker = {
-        let (volume, stop) = (volume.clone(), stop.clone());
-        std::thread::spawn(move || {
-            use rustix::fs::{CWD, RenameFlags, renameat_with};
-            while !stop.load(Ordering::Relaxed) {
-                renameat_with(CWD, volume.path("real"), CWD, volume.path("link"), RenameFlags::EXCHANGE).unwrap();
-            }
-        })
-    };
+    let attacker = Attacker::start(volume.clone());
     let mut bound = 0;
     for round in 0..ROUNDS {
         let part = ["real", "real/sub", "real/new"][round % 3];
@@ -115,8 +133,7 @@ fn a_link_that_comes_meanwhile_leads_nowhere() {
         }
         mounts::take_away(&target).unwrap();
     }
-    stop.store(true, Ordering::Relaxed);
-    attacker.join().unwrap();
+    drop(attacker);
     // It is fair to fail, but not always.
     assert!(bound > 0);
     assert!(!host.path().join("new").exists(), "something was made outside");
