@@ -8,4 +8,5 @@
 pub mod admission;
 pub mod pod;
 pub mod resources;
+pub mod server;
 pub mod simulated;

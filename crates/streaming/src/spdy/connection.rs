@@ -255,7 +255,7 @@ impl<R: AsyncRead + Send + Unpin, A: Fn(&Headers) -> bool + Send> Reader<R, A> {
     }
 
     async fn open(&mut self, id: u32, fin: bool, headers: Headers) -> Result<(), Fault> {
-        if id <= self.last_stream || id % 2 == 0 {
+        if id <= self.last_stream || id.is_multiple_of(2) {
             return Err(Fault::StreamOrder);
         }
         self.last_stream = id;

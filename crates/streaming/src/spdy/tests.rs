@@ -267,10 +267,10 @@ proptest! {
     fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = Headers::parse(&bytes);
         let _ = Inflater::default().read(&bytes);
-        if let Some((head, rest)) = bytes.split_first_chunk::<8>() {
-            if let Ok(Head::Control { kind, flags, .. }) = Head::parse(head) {
-                let _ = Control::parse(kind % 12, flags, rest);
-            }
+        if let Some((head, rest)) = bytes.split_first_chunk::<8>()
+            && let Ok(Head::Control { kind, flags, .. }) = Head::parse(head)
+        {
+            let _ = Control::parse(kind % 12, flags, rest);
         }
     }
 
