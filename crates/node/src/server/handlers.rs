@@ -15,7 +15,7 @@ use super::connections::Seat;
 use super::logs::{self, LogOptions, which};
 use super::query::Query;
 use super::routes::{self, Route, Target};
-use super::{Config, find, remote};
+use super::{Config, find, forward, remote};
 
 /// How long `/run` may take: it has no streams by which its client could be seen to be gone.
 const RUN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(120);
@@ -72,7 +72,7 @@ impl Server {
             Route::Run(target) => self.run(&request, &target).await,
             Route::Exec(target) => remote::exec(self.clone(), request, target, seat.clone()).await,
             Route::Attach(target) => remote::attach(self.clone(), request, target, seat.clone()).await,
-            Route::PortForward(_) => answer::text(StatusCode::NOT_FOUND, "404: Page Not Found"),
+            Route::PortForward(target) => forward::serve(self.clone(), request, target, seat.clone()).await,
             Route::Disabled(why) => answer::line(StatusCode::METHOD_NOT_ALLOWED, why),
         }
     }

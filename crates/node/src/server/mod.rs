@@ -12,6 +12,7 @@ pub mod access;
 mod answer;
 mod connections;
 mod find;
+mod forward;
 mod handlers;
 pub mod logs;
 mod query;

@@ -144,6 +144,11 @@ impl Sink {
         Ok(())
     }
 
+    /// Neither side has reset it, and the client is there.
+    pub fn is_open(&self) -> bool {
+        self.streams.has(self.id)
+    }
+
     /// Says that nothing more will come. What the client sends can still be read.
     pub async fn finish(mut self) {
         self.ended = true;

@@ -53,9 +53,25 @@ impl Sink {
         }
     }
 
+    /// Whether the client may still want it.
+    pub fn is_open(&self) -> bool {
+        match self {
+            Sink::Stream(sink) => sink.is_open(),
+            Sink::Channel(_) => true,
+        }
+    }
+
     pub async fn finish(self) {
         match self {
             Sink::Stream(sink) => sink.finish().await,
+            Sink::Channel(_) => {}
+        }
+    }
+
+    /// Ends both directions.
+    pub async fn reset(self) {
+        match self {
+            Sink::Stream(sink) => sink.reset().await,
             Sink::Channel(_) => {}
         }
     }

@@ -8,7 +8,7 @@ use hyper_util::rt::TokioIo;
 use rkube_streaming::spdy::Headers;
 use rkube_streaming::spdy::frame::{self, Control, HEAD_BYTES, Head};
 use rkube_streaming::spdy::headers::Deflater;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
@@ -60,15 +60,20 @@ async fn channels(socket: &mut WebSocket) -> [Vec<u8>; 4] {
     channels
 }
 
+/// Something to speak over.
+pub(super) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
 pub(super) struct SpdyClient {
-    io: TokioIo<Upgraded>,
+    io: Box<dyn Wire>,
     deflater: Deflater,
     pub out: BytesMut,
 }
 
 impl SpdyClient {
-    pub(super) fn new(io: TokioIo<Upgraded>) -> SpdyClient {
-        SpdyClient { io, deflater: Deflater::default(), out: BytesMut::new() }
+    pub(super) fn new(io: impl Wire + 'static) -> SpdyClient {
+        SpdyClient { io: Box::new(io), deflater: Deflater::default(), out: BytesMut::new() }
     }
 
     pub(super) fn open(&mut self, stream: u32, headers: &[(&str, &str)]) {
