@@ -23,6 +23,7 @@ mod network;
 mod node;
 mod pool;
 mod ports;
+mod reaper;
 mod records;
 mod rules;
 mod sandbox;

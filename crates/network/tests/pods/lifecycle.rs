@@ -2,13 +2,27 @@
 
 use std::net::SocketAddr;
 
+use rkube_network::{Config, Network};
 use rkube_runtime::api::{Attachment, Error, PodNetwork, PortMapping, Protocol};
+
+use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::world::{Namespace, World, may_run, socket, subnet};
 
 /// What `ip` shows of the host: links, addresses, routes and neighbours.
 fn state(world: &World) -> String {
     ["-brief link", "-brief addr", "route", "neigh"].map(|what| world.host.ip(&format!("{what} show"))).join("\n")
+}
+
+/// The links of pods that are gone take a moment.
+fn becomes(world: &World, expected: &str) {
+    for _ in 0..2000 {
+        if state(world) == expected {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(state(world), expected);
 }
 
 #[test]
@@ -23,7 +37,7 @@ fn nothing_is_left() {
     assert_ne!(state(&world), before);
     assert!(world.has_rules());
     world.detach(&pod);
-    assert_eq!(state(&world), before);
+    becomes(&world, &before);
     // Twice is once.
     world.detach(&pod);
     let records = || std::fs::read_dir(world.config.state_directory.join("sandboxes")).unwrap().count();
@@ -34,14 +48,17 @@ fn nothing_is_left() {
     let sandbox = pod.sandbox.clone();
     drop(pod);
     world.wait(world.network().detach(&sandbox)).unwrap();
-    assert_eq!((state(&world), records()), (before, 0));
+    assert_eq!(records(), 0);
+    becomes(&world, &before);
 
-    let _stays = world.pod_with(&[host_port]).unwrap();
-    world.wait(world.network().tear_down()).unwrap();
+    let (_stays, _too) = (world.pod_with(&[host_port]).unwrap(), world.pod());
+    world.host.run(|| Network::tear_down("rkube", &world.config.state_directory)).unwrap();
     assert_eq!(world.links(), ["lo"]);
     assert_eq!(world.host.ip("route show"), "");
     assert!(!world.config.state_directory.exists());
     assert!(!world.has_rules());
+    // Where nothing is, nothing is to be done.
+    world.host.run(|| Network::tear_down("rkube", &world.config.state_directory)).unwrap();
 }
 
 #[test]
@@ -93,6 +110,7 @@ fn a_hundred_at_once() {
         return;
     }
     let world = World::new();
+    let before = state(&world);
     let namespaces: Vec<Namespace> = (0..100).map(|_| Namespace::new()).collect();
     let network = world.network();
     let attach = |(number, namespace): (usize, &Namespace)| {
@@ -111,7 +129,31 @@ fn a_hundred_at_once() {
     for detached in world.wait(futures::future::join_all(names.iter().map(|name| network.detach(name)))) {
         detached.unwrap();
     }
-    assert_eq!(world.links(), ["lo", "rkube0"]);
+    becomes(&world, &before);
+}
+
+/// The next sandbox may come before the links of the last are gone: under its address, or under its id.
+#[test]
+fn one_after_the_other() {
+    if !may_run() {
+        return;
+    }
+    let world = World::with(|config| config.pod_ranges = vec![subnet("10.244.0.0/29")]);
+    let namespaces: Vec<Namespace> = (0..20).map(|_| Namespace::new()).collect();
+    for namespace in &namespaces {
+        let attachment =
+            Attachment { sandbox: "same".to_owned(), network_namespace: namespace.path(), ports: Vec::new() };
+        let addresses = world.wait(world.network().attach(attachment)).unwrap();
+        namespace.serve("0.0.0.0:80");
+        world.host.ask(SocketAddr::new(addresses[0], 80)).unwrap();
+        world.wait(world.network().detach("same")).unwrap();
+    }
+    for _ in 0..20 {
+        let pod = world.pod();
+        pod.namespace.serve("0.0.0.0:80");
+        world.host.ask(pod.at(80)).unwrap();
+        world.detach(&pod);
+    }
 }
 
 #[test]
@@ -158,6 +200,7 @@ fn what_cannot_be_attached_leaves_nothing() {
         return;
     }
     let world = World::new();
+    let before = state(&world);
     let attach = |sandbox: &str, namespace: &str| {
         let (sandbox, network_namespace) = (sandbox.to_owned(), namespace.into());
         world.wait(world.network().attach(Attachment { sandbox, network_namespace, ports: Vec::new() }))
@@ -172,7 +215,7 @@ fn what_cannot_be_attached_leaves_nothing() {
     let taken = Namespace::new();
     taken.ip("link add eth0 type bridge");
     attach("a", taken.path().to_str().unwrap()).unwrap_err();
-    assert_eq!(world.links(), ["lo", "rkube0"]);
+    becomes(&world, &before);
     assert_eq!(world.pod().addresses[0].to_string(), "10.244.0.4");
 }
 
@@ -184,7 +227,36 @@ fn without_a_range_there_is_none_yet() {
     let world = World::with(|config| config.pod_ranges.clear());
     assert_eq!(world.network().problem().as_deref(), Some("the node has no range of addresses for its pods yet"));
     assert!(matches!(world.pod_with(&[]).err(), Some(Error::Unsupported(_))));
+    // The API server can be reached before.
+    assert_eq!(world.network().api_addresses().len(), 1);
     world.wait(world.network().set_pod_ranges(vec![subnet("10.244.7.0/24")])).unwrap();
     assert_eq!(world.network().problem(), None);
     assert_eq!(world.pod().addresses[0].to_string(), "10.244.7.2");
+}
+
+#[test]
+fn who_may_not_is_told_so() {
+    if !may_run() {
+        return;
+    }
+    let world = World::new();
+    let config = Config { state_directory: world.config.state_directory.join("other"), ..world.config.clone() };
+    let problem = world.host.run(|| {
+        let sets = rustix::thread::capabilities(None).unwrap();
+        let without = sets.effective - CapabilitySet::NET_ADMIN;
+        rustix::thread::set_capabilities(None, CapabilitySets { effective: without, ..sets }).unwrap();
+        // The network's thread inherits what this one has.
+        let network = world.wait(Network::start(config));
+        let attachment =
+            Attachment { sandbox: "a".to_owned(), network_namespace: "/proc/1/ns/net".into(), ports: Vec::new() };
+        let error = world.wait(network.attach(attachment)).unwrap_err();
+        assert!(matches!(error, Error::Unsupported(_)), "{error}");
+        assert_eq!(network.api_addresses(), []);
+        world.wait(network.detach("a")).unwrap();
+        network.problem().unwrap()
+    });
+    assert!(
+        problem.starts_with("rkube may not change the network of this host") && problem.contains("root"),
+        "{problem}"
+    );
 }
