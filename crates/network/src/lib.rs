@@ -16,6 +16,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod claim;
 mod config;
 mod error;
 mod netlink;

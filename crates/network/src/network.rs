@@ -181,8 +181,8 @@ impl Worker {
             Job::Attach(attachment, answer) => {
                 _ = answer.send(self.started_node().and_then(|node| node.attach(&attachment)));
             }
-            Job::Detach(sandbox, answer) => _ = answer.send(self.node().and_then(|node| node.detach(&sandbox))),
-            Job::Retain(sandboxes, answer) => _ = answer.send(self.node().and_then(|node| node.retain(&sandboxes))),
+            Job::Detach(sandbox, answer) => _ = answer.send(self.remove(|node| node.detach(&sandbox))),
+            Job::Retain(sandboxes, answer) => _ = answer.send(self.remove(|node| node.retain(&sandboxes))),
             Job::SetPodRanges(ranges, answer) => {
                 self.wanted_ranges = ranges;
                 _ = answer.send(self.set_pod_ranges());
@@ -197,6 +197,15 @@ impl Worker {
             self.node = Some(Node::open(config)?);
         }
         self.node.as_mut().ok_or(Error::Ended)
+    }
+
+    /// Who never had the network has nothing to remove from it.
+    fn remove(&mut self, remove: impl FnOnce(&mut Node) -> Result<(), Error>) -> Result<(), Error> {
+        match self.node() {
+            Ok(node) => remove(node),
+            Err(Error::Claimed) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// What could not be made before may be possible now.

@@ -11,6 +11,7 @@ use rkube_runtime::api::{Attachment, PortMapping};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
+use crate::claim::Claim;
 use crate::config::{Config, LINK_PREFIX, link_name};
 use crate::error::Error;
 use crate::netlink::nftables::{self, Transaction};
@@ -40,17 +41,20 @@ pub struct Node {
     pools: Vec<Pool>,
     mtu: u32,
     reaper: Reaper,
+    _claim: Claim,
 }
 
 impl Node {
     /// What there is; nothing is made yet.
     pub fn open(config: Config) -> Result<Node, Error> {
+        let claim = Claim::take(&config.name)?;
         let records = Records::open(&config.state_directory.join("sandboxes"))?;
         let mut route = Socket::route()?;
         let mtu = route::mtu_towards(&mut route, SOMEBODY)?.unwrap_or(MTU_DEFAULT);
         let rules = Socket::netfilter().map_err(|error| error.to_string());
         let ranges = config.pod_ranges.clone();
-        let mut node = Node { config, route, rules, records, pools: Vec::new(), mtu, reaper: Reaper::start() };
+        let mut node =
+            Node { config, route, rules, records, pools: Vec::new(), mtu, reaper: Reaper::start(), _claim: claim };
         node.set_pod_ranges(&ranges);
         Ok(node)
     }

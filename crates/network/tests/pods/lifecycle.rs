@@ -31,7 +31,7 @@ fn nothing_is_left() {
         return;
     }
     let host_port = PortMapping { protocol: Protocol::Tcp, container_port: 80, host_port: 8080, host_ip: None };
-    let world = World::new();
+    let mut world = World::new();
     let before = state(&world);
     let pod = world.pod_with(std::slice::from_ref(&host_port)).unwrap();
     assert_ne!(state(&world), before);
@@ -40,7 +40,8 @@ fn nothing_is_left() {
     becomes(&world, &before);
     // Twice is once.
     world.detach(&pod);
-    let records = || std::fs::read_dir(world.config.state_directory.join("sandboxes")).unwrap().count();
+    let directory = world.config.state_directory.clone();
+    let records = || std::fs::read_dir(directory.join("sandboxes")).unwrap().count();
     assert_eq!(records(), 0);
 
     // One whose namespace is gone before it is detached.
@@ -52,13 +53,17 @@ fn nothing_is_left() {
     becomes(&world, &before);
 
     let (_stays, _too) = (world.pod_with(&[host_port]).unwrap(), world.pod());
-    world.host.run(|| Network::tear_down("rkube", &world.config.state_directory)).unwrap();
+    let tear_down = |world: &World| world.host.run(|| Network::tear_down("rkube", &directory));
+    assert!(matches!(tear_down(&world), Err(Error::WrongState(_))), "it is in use");
+    assert!(world.has_rules());
+    world.stop();
+    tear_down(&world).unwrap();
     assert_eq!(world.links(), ["lo"]);
     assert_eq!(world.host.ip("route show"), "");
-    assert!(!world.config.state_directory.exists());
+    assert!(!directory.exists());
     assert!(!world.has_rules());
     // Where nothing is, nothing is to be done.
-    world.host.run(|| Network::tear_down("rkube", &world.config.state_directory)).unwrap();
+    tear_down(&world).unwrap();
 }
 
 #[test]
@@ -239,8 +244,9 @@ fn who_may_not_is_told_so() {
     if !may_run() {
         return;
     }
-    let world = World::new();
-    let config = Config { state_directory: world.config.state_directory.join("other"), ..world.config.clone() };
+    let mut world = World::new();
+    world.stop();
+    let config = world.config.clone();
     let problem = world.host.run(|| {
         let sets = rustix::thread::capabilities(None).unwrap();
         let without = sets.effective - CapabilitySet::NET_ADMIN;
@@ -259,4 +265,26 @@ fn who_may_not_is_told_so() {
         problem.starts_with("rkube may not change the network of this host") && problem.contains("root"),
         "{problem}"
     );
+}
+
+#[test]
+fn one_at_a_time() {
+    if !may_run() {
+        return;
+    }
+    let world = World::new();
+    let config = Config { state_directory: world.config.state_directory.join("other"), ..world.config.clone() };
+    let second = world.host.run(|| world.wait(Network::start(config)));
+    assert!(second.problem().is_some_and(|problem| problem.starts_with("another rkube has")));
+    let error = world.wait(second.attach(Attachment {
+        sandbox: "a".to_owned(),
+        network_namespace: "/proc/1/ns/net".into(),
+        ports: Vec::new(),
+    }));
+    assert!(error.unwrap_err().to_string().contains("another rkube"));
+    let pod = world.pod();
+    world.wait(second.retain(Vec::new())).unwrap();
+    world.wait(second.detach(&pod.sandbox)).unwrap();
+    pod.namespace.serve("0.0.0.0:80");
+    world.host.ask(pod.at(80)).unwrap();
 }
