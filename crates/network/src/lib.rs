@@ -16,6 +16,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod claim;
 mod config;
 mod error;
 mod netlink;
@@ -23,6 +24,7 @@ mod network;
 mod node;
 mod pool;
 mod ports;
+mod reaper;
 mod records;
 mod rules;
 mod sandbox;

@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -149,9 +151,20 @@ impl World {
 
     /// The process ends, and begins another life.
     pub fn restart(&mut self) {
-        self.network = None;
+        self.stop();
         let config = self.config.clone();
         self.network = Some(self.host.run(|| self.runtime.block_on(Network::start(config))));
+    }
+
+    /// Returns when it has ended: in a process of its own that would have been at once.
+    pub fn stop(&mut self) {
+        self.network = None;
+        let address = std::os::unix::net::SocketAddr::from_abstract_name("rkube/pod-network").unwrap();
+        self.host.run(|| {
+            while UnixListener::bind_addr(&address).is_err() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
     }
 
     pub fn network(&self) -> &Network {
