@@ -224,8 +224,9 @@ fn terminated(exit: &Exit) -> Value {
     object! { "terminated": state }
 }
 
-fn seconds(micros: i64) -> String {
-    time::format_seconds(micros.div_euclid(1_000_000))
+/// Null for what never was.
+fn seconds(micros: i64) -> Value {
+    if micros == 0 { Value::Null } else { time::format_seconds(micros.div_euclid(1_000_000)).into() }
 }
 
 /// The strategic merge patch from the status that the API has to another; None where nothing differs.
