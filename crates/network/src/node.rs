@@ -22,7 +22,7 @@ use crate::pool::Pool;
 use crate::reaper::{self, Reaper};
 use crate::records::{Record, Records, check_id};
 use crate::sandbox::{self, Inside, host};
-use crate::{ports, rules, sysctl};
+use crate::{firewall, ports, rules, sysctl};
 
 /// Of all host's ends: each is alone on its link.
 const HOST_MAC: MacAddress = [0xee; 6];
@@ -95,6 +95,7 @@ impl Node {
         };
         let interface = route::find_link(&mut self.route, &self.config.interface())?.is_some();
         if table && interface {
+            self.pass_firewall();
             return Ok(());
         }
         tracing::warn!(table, interface, "somebody removed a part of the network of pods: it is made again");
@@ -122,9 +123,26 @@ impl Node {
         match transaction.commit(socket, "cannot make the rules of nftables") {
             Err(error) if error.errno() == Some(Errno::PERM) => return Err(error.into()),
             Err(error) => self.rules = Err(error.to_string()),
-            Ok(()) => {}
+            Ok(()) => self.pass_firewall(),
         }
         Ok(())
+    }
+
+    /// What others drop is theirs to say, and pods' to lack.
+    fn pass_firewall(&mut self) {
+        let Ok(socket) = &mut self.rules else { return };
+        match firewall::admit(socket, &self.config) {
+            Ok(changed) => {
+                for chain in changed {
+                    tracing::info!(
+                        table = chain.table,
+                        chain = chain.name,
+                        "the firewall drops by default: pods may pass"
+                    );
+                }
+            }
+            Err(error) => tracing::warn!("{error}: pods may not reach others"),
+        }
     }
 
     /// A link without ports, which is there for its addresses.
@@ -385,6 +403,7 @@ impl Node {
         self.retain(&[])?;
         if let Ok(socket) = &mut self.rules {
             nftables::remove_table(socket, &self.config.name)?;
+            firewall::withdraw(socket)?;
         }
         let mut batch = Batch::new();
         route::delete_link(&mut batch, &self.config.interface());
