@@ -448,3 +448,57 @@ fn pod_mac(addresses: &[IpAddr]) -> MacAddress {
     };
     [0x0a, 0x58, last[0], last[1], last[2], last[3]]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+    use super::*;
+    use crate::config::Api;
+
+    /// A kernel without nftables, as far as this crate can tell: pods have a network, and the API server is where it says.
+    #[test]
+    fn without_rules_the_service_address_is_the_hosts() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let mut holder = Command::new("unshare").args(["--net", "sleep", "600"]).stdout(Stdio::null()).spawn().unwrap();
+        let namespace = format!("/proc/{}/ns/net", holder.id());
+        let own = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+        while std::fs::read_link(&namespace).unwrap() == own {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let subnet = |text: &str| Subnet::parse_sloppy(text).unwrap();
+        let config = Config {
+            name: "rkube".to_owned(),
+            gateways: vec![[10, 244, 0, 1].into()],
+            cluster_ranges: vec![subnet("10.244.0.0/16")],
+            pod_ranges: vec![subnet("10.244.0.0/24")],
+            service_ranges: vec![subnet("10.96.0.0/12")],
+            api: Some(Api { service: ([10, 96, 0, 1], 443).into(), backend: ([10, 244, 0, 1], 6443).into() }),
+            state_directory: directory.path().to_owned(),
+        };
+        let file = File::open(&namespace).unwrap();
+        let outcome = std::thread::spawn(move || {
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+            let mut node = Node::open(config).unwrap();
+            node.rules = Err("this kernel has no netfilter".to_owned());
+            node.ensure().unwrap();
+            let listener = std::net::TcpListener::bind("10.96.0.1:443").map(drop);
+            let port = PortMapping { protocol: Default::default(), container_port: 80, host_port: 80, host_ip: None };
+            let network_namespace = "/proc/self/ns/net".into();
+            let refused = node.attach(&Attachment { sandbox: "a".to_owned(), network_namespace, ports: vec![port] });
+            node.check().unwrap();
+            node.tear_down().unwrap();
+            (listener, refused)
+        });
+        let (listener, refused) = outcome.join().unwrap();
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        listener.unwrap();
+        assert!(matches!(refused, Err(Error::NoRules(_))), "{refused:?}");
+    }
+}
