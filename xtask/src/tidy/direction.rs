@@ -26,7 +26,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("controllers", &["machinery", "operator"]),
     ("scheduler", &["machinery", "operator"]),
     ("runtime", &[]),
-    ("node", &["machinery", "operator", "runtime"]),
+    ("streaming", &[]),
+    ("node", &["machinery", "operator", "runtime", "streaming"]),
     ("network", &["machinery", "operator", "runtime"]),
     ("console", &["machinery", "operator"]),
     (

@@ -1,0 +1,14 @@
+//! Images for tests: layers of any content ([`Layer`]), and archives of them as Docker and OCI have it ([`ImageBuilder`]).
+
+mod archive;
+mod layer;
+
+pub use archive::{ImageBuilder, Packed, Packing, gzip, oci};
+pub use layer::Layer;
+
+/// `sha256:…` of some content.
+pub fn digest(content: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, content);
+    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
