@@ -22,7 +22,7 @@ use crate::pool::Pool;
 use crate::reaper::{self, Reaper};
 use crate::records::{Record, Records, check_id};
 use crate::sandbox::{self, Inside, host};
-use crate::{ports, rules, sysctl};
+use crate::{firewall, ports, rules, sysctl};
 
 /// Of all host's ends: each is alone on its link.
 const HOST_MAC: MacAddress = [0xee; 6];
@@ -95,6 +95,7 @@ impl Node {
         };
         let interface = route::find_link(&mut self.route, &self.config.interface())?.is_some();
         if table && interface {
+            self.pass_firewall();
             return Ok(());
         }
         tracing::warn!(table, interface, "somebody removed a part of the network of pods: it is made again");
@@ -122,9 +123,26 @@ impl Node {
         match transaction.commit(socket, "cannot make the rules of nftables") {
             Err(error) if error.errno() == Some(Errno::PERM) => return Err(error.into()),
             Err(error) => self.rules = Err(error.to_string()),
-            Ok(()) => {}
+            Ok(()) => self.pass_firewall(),
         }
         Ok(())
+    }
+
+    /// What others drop is theirs to say, and pods' to lack.
+    fn pass_firewall(&mut self) {
+        let Ok(socket) = &mut self.rules else { return };
+        match firewall::admit(socket, &self.config) {
+            Ok(changed) => {
+                for chain in changed {
+                    tracing::info!(
+                        table = chain.table,
+                        chain = chain.name,
+                        "the firewall drops by default: pods may pass"
+                    );
+                }
+            }
+            Err(error) => tracing::warn!("{error}: pods may not reach others"),
+        }
     }
 
     /// A link without ports, which is there for its addresses.
@@ -385,6 +403,7 @@ impl Node {
         self.retain(&[])?;
         if let Ok(socket) = &mut self.rules {
             nftables::remove_table(socket, &self.config.name)?;
+            firewall::withdraw(socket)?;
         }
         let mut batch = Batch::new();
         route::delete_link(&mut batch, &self.config.interface());
@@ -428,4 +447,58 @@ fn pod_mac(addresses: &[IpAddr]) -> MacAddress {
         None => [0; 4],
     };
     [0x0a, 0x58, last[0], last[1], last[2], last[3]]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+    use super::*;
+    use crate::config::Api;
+
+    /// A kernel without nftables, as far as this crate can tell: pods have a network, and the API server is where it says.
+    #[test]
+    fn without_rules_the_service_address_is_the_hosts() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let mut holder = Command::new("unshare").args(["--net", "sleep", "600"]).stdout(Stdio::null()).spawn().unwrap();
+        let namespace = format!("/proc/{}/ns/net", holder.id());
+        let own = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+        while std::fs::read_link(&namespace).unwrap() == own {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let subnet = |text: &str| Subnet::parse_sloppy(text).unwrap();
+        let config = Config {
+            name: "rkube".to_owned(),
+            gateways: vec![[10, 244, 0, 1].into()],
+            cluster_ranges: vec![subnet("10.244.0.0/16")],
+            pod_ranges: vec![subnet("10.244.0.0/24")],
+            service_ranges: vec![subnet("10.96.0.0/12")],
+            api: Some(Api { service: ([10, 96, 0, 1], 443).into(), backend: ([10, 244, 0, 1], 6443).into() }),
+            state_directory: directory.path().to_owned(),
+        };
+        let file = File::open(&namespace).unwrap();
+        let outcome = std::thread::spawn(move || {
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+            let mut node = Node::open(config).unwrap();
+            node.rules = Err("this kernel has no netfilter".to_owned());
+            node.ensure().unwrap();
+            let listener = std::net::TcpListener::bind("10.96.0.1:443").map(drop);
+            let port = PortMapping { protocol: Default::default(), container_port: 80, host_port: 80, host_ip: None };
+            let network_namespace = "/proc/self/ns/net".into();
+            let refused = node.attach(&Attachment { sandbox: "a".to_owned(), network_namespace, ports: vec![port] });
+            node.check().unwrap();
+            node.tear_down().unwrap();
+            (listener, refused)
+        });
+        let (listener, refused) = outcome.join().unwrap();
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        listener.unwrap();
+        assert!(matches!(refused, Err(Error::NoRules(_))), "{refused:?}");
+    }
 }

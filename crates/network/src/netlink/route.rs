@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rkube_machinery::names::address::Subnet;
 
-use super::batch::{Attributes, Batch, CREATE, EXCLUSIVE, REPLACE, attribute, number, text};
+use super::batch::{Attributes, Batch, CREATE, DUMP, EXCLUSIVE, REPLACE, attribute, number, text};
 use super::socket::Socket;
 use super::{Error, Result};
 
@@ -209,7 +209,9 @@ pub fn find_link(socket: &mut Socket, name: &str) -> Result<Option<Link>> {
 }
 
 pub fn links(socket: &mut Socket) -> Result<Vec<Link>> {
-    let answers = socket.dump(GET_LINK, &link_header(0, 0), "cannot list the links")?;
+    let mut batch = Batch::new();
+    batch.message(GET_LINK, DUMP, &link_header(0, 0));
+    let answers = socket.dump(batch, "cannot list the links")?;
     Ok(answers.iter().filter_map(|answer| read_link(answer)).collect())
 }
 
