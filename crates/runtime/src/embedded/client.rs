@@ -47,17 +47,16 @@ impl Connection {
             if let Some(answer) = decode(&mut self.received)? {
                 return Ok(Some(answer));
             }
-            let mut bytes = [0; READ_BYTES];
-            let result = self.stream.async_io(Interest::READABLE, || receive(&self.stream, &mut bytes)).await;
-            let (count, descriptors) = match result {
+            let result = self.stream.async_io(Interest::READABLE, || receive(&self.stream)).await;
+            let (bytes, descriptors) = match result {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
                 result => result?,
             };
-            if count == 0 {
+            if bytes.is_empty() {
                 return Ok(None);
             }
             self.descriptors.extend(descriptors);
-            self.received.extend_from_slice(&bytes[..count]);
+            self.received.extend(bytes);
         }
     }
 
@@ -116,17 +115,20 @@ fn send_some(stream: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) 
     Ok(rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?)
 }
 
-fn receive(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut bytes = vec![0; READ_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let message = rustix::net::recvmsg(stream, &mut [IoSliceMut::new(bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let message =
+        rustix::net::recvmsg(stream, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    bytes.truncate(message.bytes);
     let mut descriptors = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = message {
             descriptors.extend(received);
         }
     }
-    Ok((message.bytes, descriptors))
+    Ok((bytes, descriptors))
 }
 
 /// A path of the socket that fits into an address, however deep its directory is; good while the descriptor is held.

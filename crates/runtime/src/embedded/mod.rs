@@ -13,10 +13,12 @@ mod program;
 mod sandbox;
 mod state;
 mod stats;
+mod stored;
 mod streams;
 mod terminal;
 
 pub use images::{Images, Prepared};
+pub use stored::{Pull, StoredImages};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -42,6 +44,9 @@ const EVENTS_MAX: usize = 1024;
 pub const LOG_FILE_MAX_BYTES: u64 = 10 << 20;
 pub const LOG_FILES_MAX: usize = 5;
 
+/// Fills with random bytes.
+pub type Entropy = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
+
 pub struct Config {
     /// For what does not outlive the machine: sockets, and files that pods see.
     pub run_directory: PathBuf,
@@ -57,8 +62,7 @@ pub struct Config {
     pub version: String,
     /// Nanoseconds since 1970.
     pub clock: Arc<dyn Fn() -> u64 + Send + Sync>,
-    /// Fills with random bytes.
-    pub entropy: Arc<dyn Fn(&mut [u8]) + Send + Sync>,
+    pub entropy: Entropy,
     /// 0: logs are not rotated.
     pub log_file_max_bytes: u64,
     pub log_files_max: usize,
