@@ -18,6 +18,7 @@ mod flags;
 mod fronts;
 mod host;
 mod identity;
+mod image;
 mod install;
 mod kubeconfig;
 mod lifetime;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Up(options) => up::run(&options, started),
         Command::Version => print_version(),
         Command::Store(command) => backup::run(command),
+        Command::Image(command) => image::run(command),
         Command::Envtest(options) => envtest::run(&options),
         Command::Install(options) => install::run(&options),
     };
