@@ -44,6 +44,30 @@ pub(super) async fn remove_pod(kubelet: &Arc<Kubelet>, pod: &Value, sandboxes: V
     remove_dead_links(kubelet, &format!("{name}_{namespace}_")).await;
 }
 
+/// Removes what pods have left on the disk that nobody knows any more, as after a crash.
+pub(super) async fn remove_orphans(kubelet: &Arc<Kubelet>) {
+    for uid in kubelet.config.prepare.known_pods() {
+        let is_known = kubelet.workers.lock().contains_key(&uid);
+        if is_known {
+            continue;
+        }
+        if let Err(problem) = kubelet.config.prepare.unmount(&uid).await {
+            tracing::warn!(uid = %uid, %problem, "what a pod left on the disk cannot be removed");
+        }
+    }
+    let Ok(mut entries) = tokio::fs::read_dir(&kubelet.config.directories.pod_logs).await else { return };
+    while let Ok(Some(entry)) = entries.next_entry().await {
+        // `NAMESPACE_NAME_UID`.
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some((_, uid)) = name.rsplit_once('_').filter(|(rest, _)| rest.contains('_')) else { continue };
+        let is_known = kubelet.workers.lock().contains_key(uid);
+        if !is_known {
+            let _ = tokio::fs::remove_dir_all(entry.path()).await;
+        }
+    }
+    remove_dead_links(kubelet, "").await;
+}
+
 /// Removes links to logs that are not there any more.
 async fn remove_dead_links(kubelet: &Arc<Kubelet>, prefix: &str) {
     let Ok(mut entries) = tokio::fs::read_dir(&kubelet.config.directories.container_logs).await else { return };

@@ -7,7 +7,7 @@
 //!   containers. [`labels`]: how they are found again.
 //! - [`prepare_api`]: what is asked of whoever prepares volumes, environment and security context. [`refuse`]: what nobody
 //!   does yet.
-//! - [`garbage`]: what is left behind.
+//! - [`static_pods`]: pods that are described by files. [`garbage`]: what is left behind.
 //!
 //! What holds: of a pod there is at most one worker, and of a container at most one that runs. What is needed to go on
 //! stands in the runtime and in the API.
@@ -30,6 +30,7 @@ mod prepare_api;
 mod probes;
 mod refuse;
 mod start;
+mod static_pods;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
