@@ -71,5 +71,5 @@ async fn run(config: Arc<Config>, known: Arc<Pods>) {
         kubelet.node.synced().await;
         dispatch::Dispatch::new(kubelet.clone()).run().await;
     };
-    tokio::join!(node, pods);
+    tokio::join!(node, pods, garbage::collect_images(kubelet.clone()));
 }

@@ -291,3 +291,19 @@ async fn static_pods_come_and_go_with_their_files() {
     assert_eq!(node.shows("web-n1"), "gone");
     assert_eq!(node.runtime.sandbox_ids(), [""; 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_look_at_everything_starts_nothing_twice() {
+    let node = TestNode::start().await;
+    node.create("p", r#""containers":[{"name":"a","image":"web","imagePullPolicy":"Always"}]"#).await;
+    *node.runtime.pull_takes.lock() = Duration::from_secs(30);
+    node.runtime.end("c2", 1);
+    for _ in 0..20 {
+        node.seconds(1).await;
+        node.runtime.miss();
+    }
+    node.seconds(30).await;
+    assert_eq!(node.runtime.called("pull").len(), 2);
+    assert_eq!(node.runtime.called("start"), ["start a#0", "start a#1"]);
+    assert_eq!(node.shows("p"), "Running a:running*1+");
+}

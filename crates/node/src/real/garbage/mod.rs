@@ -1,4 +1,6 @@
-//! What pods leave behind, and when it goes: containers that ended, sandboxes, logs, directories, images.
+//! What pods leave behind, and when it goes: containers that ended, sandboxes, logs, directories; [`images`].
+
+mod images;
 
 use std::sync::Arc;
 
@@ -7,6 +9,7 @@ use rkube_machinery::Value;
 use super::inbox::Found;
 use super::kubelet::Kubelet;
 use super::labels;
+pub(super) use images::collect as collect_images;
 
 /// What the runtime has of a pod now. Nothing, where it does not answer.
 pub(super) async fn found_of(kubelet: &Arc<Kubelet>, uid: &str) -> Found {
@@ -42,6 +45,31 @@ pub(super) async fn remove_pod(kubelet: &Arc<Kubelet>, pod: &Value, sandboxes: V
         _ => {}
     }
     remove_dead_links(kubelet, &format!("{name}_{namespace}_")).await;
+}
+
+/// Removes one run of a container with its log.
+pub(super) async fn remove_container(kubelet: &Arc<Kubelet>, id: &str) {
+    let status = kubelet.runtime().container(id).await;
+    if let Err(error) = kubelet.runtime().remove_container(id).await {
+        return tracing::warn!(id, %error, "a container that has ended cannot be removed");
+    }
+    let Ok(status) = status else { return };
+    let log = labels::log_file(&status, &kubelet.config.directories.pod_logs);
+    // Beside it may be what was rotated away: `0.log.1`.
+    let (Some(directory), Some(name)) = (log.parent(), log.file_name().map(|name| name.to_string_lossy().into_owned()))
+    else {
+        return;
+    };
+    let Ok(mut entries) = tokio::fs::read_dir(directory).await else { return };
+    while let Ok(Some(entry)) = entries.next_entry().await {
+        let found = entry.file_name().to_string_lossy().into_owned();
+        let rest = found.strip_prefix(&name);
+        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
+            let _ = tokio::fs::remove_file(entry.path()).await;
+        }
+    }
+    let label = |name: &str| status.labels.get(name).map(String::as_str).unwrap_or_default();
+    remove_dead_links(kubelet, &format!("{}_{}_", label(labels::POD_NAME), label(labels::POD_NAMESPACE))).await;
 }
 
 /// Removes what pods have left on the disk that nobody knows any more, as after a crash.
