@@ -24,7 +24,7 @@ use super::mounts::{Mounted, Mounts};
 use super::resources::{self, Machine};
 use super::services::{self, ByNamespace, ServiceView};
 use super::volumes::{Pass, PodVolumes};
-use super::{dns, hostname, hosts, sandbox, security};
+use super::{dns, hostname, hosts, sandbox, security, storage};
 use crate::pod::spec::{Role, containers, display_name, is_host_network};
 use crate::real::volumes::directory::{self, PodDirectory};
 use crate::real::volumes::objects::{Missing, ObjectReader};
@@ -325,6 +325,24 @@ impl Prepare for Preparer {
 
     fn refresh<'a>(&'a self, pod: &'a Value) -> BoxFuture<'a, Result<(), Problem>> {
         self.volumes.prepare(pod, Pass::Refresh).boxed()
+    }
+
+    fn check_storage<'a>(
+        &'a self,
+        pod: &'a Value,
+        containers: &'a [(Text, u64)],
+    ) -> BoxFuture<'a, Result<(), Problem>> {
+        async move {
+            if !storage::is_limited(pod) {
+                return Ok(());
+            }
+            let used = self.volumes.used_bytes(pod).await;
+            match storage::excess(pod, &used, containers) {
+                Some(why) => Err(Problem::new("Evicted", why)),
+                None => Ok(()),
+            }
+        }
+        .boxed()
     }
 
     fn unmount<'a>(&'a self, uid: &'a str) -> BoxFuture<'a, Result<(), Problem>> {
