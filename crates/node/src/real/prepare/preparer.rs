@@ -1,5 +1,6 @@
 //! Prepares pods: asks the API, works on files, and leaves what is to be worked out to the others.
 
+use std::collections::{BTreeSet, HashMap};
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -150,7 +151,9 @@ impl Preparer {
         let config = &self.shared.config;
         let mounted = self.volumes.mounted(pod).await.map_err(|problem| problem.message)?;
         let variables = self.variables(pod, container, &context, &mounted).await?;
-        let security = security::of_container(pod, container, context.image, &config.root.join("seccomp"))?;
+        let mut security = security::of_container(pod, container, context.image, &config.root.join("seccomp"))?;
+        let extra: BTreeSet<u32> = mounted.values().filter_map(|volume| volume.extra_group).collect();
+        security.supplemental_groups.extend(extra);
         let mounts = self.mounts(pod, container, &context, variables.clone(), mounted).await?;
         let role = containers(pod).into_iter().find(|other| other.name() == container.str("name"));
         let role = role.map_or(Role::Main, |other| other.role);
@@ -189,7 +192,7 @@ impl Preparer {
         pod: &Value,
         container: &Value,
         context: &ContainerContext<'_>,
-        mounted: &std::collections::HashMap<Text, Mounted>,
+        mounted: &HashMap<Text, Mounted>,
     ) -> Result<Variables, String> {
         let namespace = pod.get("metadata").str("namespace");
         let synced = tokio::time::timeout(SERVICES_WAIT, self.services.synced()).await;
@@ -232,7 +235,7 @@ impl Preparer {
         container: &Value,
         context: &ContainerContext<'_>,
         variables: Variables,
-        mounted: std::collections::HashMap<Text, Mounted>,
+        mounted: HashMap<Text, Mounted>,
     ) -> Result<Vec<Mount>, String> {
         let uid = pod.get("metadata").str("uid");
         let directory = PodDirectory::new(&self.shared.config.root, uid).ok_or_else(|| format!("{uid:?} is no uid"))?;

@@ -219,6 +219,7 @@ impl PodVolumes {
                 let mounted = volumes::set_up(&context, &gathered).map(|path| Mounted {
                     path,
                     name: gathered.name.to_string(),
+                    extra_group: gathered.extra_group,
                     // What is written atomically is not the pod's to write.
                     read_only: gathered.read_only || matches!(gathered.content, Content::Files { .. }),
                 });

@@ -78,6 +78,8 @@ pub struct Gathered {
     /// What messages and directories call it: the volume's name, or that of the persistent volume behind it.
     pub name: Text,
     pub read_only: bool,
+    /// A further group that who uses it is to be in.
+    pub extra_group: Option<u32>,
     pub content: Content,
 }
 
@@ -117,7 +119,7 @@ impl Failure {
 
 impl Gathered {
     fn new(volume: &Value, content: Content) -> Gathered {
-        Gathered { name: volume.str("name").into(), read_only: false, content }
+        Gathered { name: volume.str("name").into(), read_only: false, extra_group: None, content }
     }
 }
 
