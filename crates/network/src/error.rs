@@ -25,6 +25,8 @@ pub(crate) enum Error {
     Problem(String),
     #[error("host ports need nftables: {0}")]
     NoRules(String),
+    #[error("another rkube has the network of pods on this host: stop that one first")]
+    Claimed,
     #[error("the network of pods has ended")]
     Ended,
 }
@@ -33,6 +35,7 @@ impl From<Error> for api::Error {
     fn from(error: Error) -> api::Error {
         let text = error.to_string();
         match error {
+            Error::Claimed => api::Error::WrongState(text),
             Error::Problem(_) | Error::NoRules(_) => api::Error::Unsupported(text),
             Error::PortTaken { .. } | Error::BadId { .. } | Error::HostNamespace { .. } => {
                 api::Error::CreateFailed(text)

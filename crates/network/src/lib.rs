@@ -16,13 +16,18 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod claim;
 mod config;
 mod error;
-mod netlink;
+mod firewall;
+/// For tests, which look at the kernel's side.
+#[doc(hidden)]
+pub mod netlink;
 mod network;
 mod node;
 mod pool;
 mod ports;
+mod reaper;
 mod records;
 mod rules;
 mod sandbox;

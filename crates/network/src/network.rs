@@ -1,6 +1,7 @@
 //! The network as others use it: a handle to the thread that has it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use rkube_machinery::names::address::Subnet;
 use rkube_runtime::api::{self, Attachment, PodNetwork};
 use rustix::io::Errno;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::config::Config;
 use crate::error::Error;
@@ -32,6 +34,8 @@ pub struct Network {
 /// What is known without asking the thread.
 #[derive(Default)]
 struct Shown {
+    /// What belongs to the host is there.
+    started: bool,
     problem: Option<String>,
     /// Why there are no rules.
     rules_problem: Option<String>,
@@ -42,7 +46,6 @@ enum Job {
     Detach(String, oneshot::Sender<Result<(), Error>>),
     Retain(Vec<String>, oneshot::Sender<Result<(), Error>>),
     SetPodRanges(Vec<Subnet>, oneshot::Sender<Result<(), Error>>),
-    TearDown(oneshot::Sender<Result<(), Error>>),
 }
 
 impl Network {
@@ -59,7 +62,7 @@ impl Network {
             shown: Arc::clone(&shown),
         };
         let thread = std::thread::Builder::new().name("pod-network".to_owned()).spawn(move || {
-            worker.open();
+            worker.start();
             // Whoever asked may be gone.
             let _ = ready.send(());
             worker.run(receiver);
@@ -79,7 +82,7 @@ impl Network {
     /// Where the API server has to listen for pods to reach it. Empty where they have no network.
     pub fn api_addresses(&self) -> Vec<SocketAddr> {
         let shown = self.shown.lock();
-        let (Some(api), None) = (self.config.api, &shown.problem) else { return Vec::new() };
+        let (Some(api), true) = (self.config.api, shown.started) else { return Vec::new() };
         let service = shown.rules_problem.is_some().then_some(api.service);
         [api.backend].into_iter().chain(service).collect()
     }
@@ -90,9 +93,18 @@ impl Network {
         Some(format!("pods have no way out of this host, and no host ports: {why}"))
     }
 
-    /// Removes all of it: links, rules, routes, records. For `rkube reset`.
-    pub async fn tear_down(&self) -> api::Result<()> {
-        self.ask(Job::TearDown).await
+    /// Removes all of it: links, rules, routes, records. For `rkube reset`, when nobody else has it.
+    pub fn tear_down(name: &str, state_directory: &Path) -> api::Result<()> {
+        let config = Config {
+            name: name.to_owned(),
+            gateways: Vec::new(),
+            cluster_ranges: Vec::new(),
+            pod_ranges: Vec::new(),
+            service_ranges: Vec::new(),
+            api: None,
+            state_directory: state_directory.to_owned(),
+        };
+        Ok(Node::open(config)?.tear_down()?)
     }
 
     async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Job) -> api::Result<T> {
@@ -129,68 +141,96 @@ struct Worker {
 }
 
 impl Worker {
-    fn open(&mut self) {
-        let config = Config { pod_ranges: self.wanted_ranges.clone(), ..self.config.clone() };
-        let opened = Node::open(config);
+    /// Makes what belongs to the host, where that is not done.
+    fn start(&mut self) {
+        let started = self.shown.lock().started;
+        let made = if started { Ok(()) } else { self.node().and_then(Node::ensure) };
         let mut shown = self.shown.lock();
-        match opened {
-            Ok(node) => {
+        match (&made, &self.node) {
+            (Ok(()), Some(node)) => {
+                shown.started = true;
                 shown.problem = (!node.has_pod_ranges()).then(|| NO_RANGE.to_owned());
                 shown.rules_problem = node.rules_problem().map(str::to_owned);
-                self.node = Some(node);
             }
-            Err(error) => shown.problem = Some(explain(&error)),
+            (Err(error), _) => shown.problem = Some(explain(error)),
+            (Ok(()), None) => {}
         }
     }
 
     fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().build() else { return };
-        loop {
-            match runtime.block_on(async { tokio::time::timeout(CHECK_PERIOD, jobs.recv()).await }) {
-                Ok(Some(job)) => self.work(job),
-                Ok(None) => return,
-                Err(_) => self.check(),
+        runtime.block_on(async {
+            let mut checks = interval_at(Instant::now() + CHECK_PERIOD, CHECK_PERIOD);
+            checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = checks.tick() => self.check(),
+                    job = jobs.recv() => match job {
+                        Some(job) => self.work(job),
+                        None => return,
+                    },
+                }
             }
-        }
+        });
     }
 
     /// Who asked may have gone meanwhile: then nobody hears the answer.
     fn work(&mut self, job: Job) {
         match job {
             Job::Attach(attachment, answer) => {
-                _ = answer.send(self.node().and_then(|node| node.attach(&attachment)));
+                _ = answer.send(self.started_node().and_then(|node| node.attach(&attachment)));
             }
-            Job::Detach(sandbox, answer) => _ = answer.send(self.node().and_then(|node| node.detach(&sandbox))),
-            Job::Retain(sandboxes, answer) => _ = answer.send(self.node().and_then(|node| node.retain(&sandboxes))),
+            Job::Detach(sandbox, answer) => _ = answer.send(self.remove(|node| node.detach(&sandbox))),
+            Job::Retain(sandboxes, answer) => _ = answer.send(self.remove(|node| node.retain(&sandboxes))),
             Job::SetPodRanges(ranges, answer) => {
                 self.wanted_ranges = ranges;
                 _ = answer.send(self.set_pod_ranges());
             }
-            Job::TearDown(answer) => _ = answer.send(self.node().and_then(Node::tear_down)),
+        }
+    }
+
+    /// What there is of the network, whether or not more can be made.
+    fn node(&mut self) -> Result<&mut Node, Error> {
+        if self.node.is_none() {
+            let config = Config { pod_ranges: self.wanted_ranges.clone(), ..self.config.clone() };
+            self.node = Some(Node::open(config)?);
+        }
+        self.node.as_mut().ok_or(Error::Ended)
+    }
+
+    /// Who never had the network has nothing to remove from it.
+    fn remove(&mut self, remove: impl FnOnce(&mut Node) -> Result<(), Error>) -> Result<(), Error> {
+        match self.node() {
+            Ok(node) => remove(node),
+            Err(Error::Claimed) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
     /// What could not be made before may be possible now.
-    fn node(&mut self) -> Result<&mut Node, Error> {
-        if self.node.is_none() {
-            self.open();
+    fn started_node(&mut self) -> Result<&mut Node, Error> {
+        self.start();
+        let shown = self.shown.lock();
+        if !shown.started {
+            return Err(Error::Problem(shown.problem.clone().unwrap_or_default()));
         }
-        let problem = || self.shown.lock().problem.clone().unwrap_or_default();
-        match &mut self.node {
-            Some(node) => Ok(node),
-            None => Err(Error::Problem(problem())),
-        }
+        drop(shown);
+        self.node()
     }
 
     fn set_pod_ranges(&mut self) -> Result<(), Error> {
         let ranges = self.wanted_ranges.clone();
         self.node()?.set_pod_ranges(&ranges);
-        self.shown.lock().problem = ranges.is_empty().then(|| NO_RANGE.to_owned());
+        self.start();
         Ok(())
     }
 
     fn check(&mut self) {
-        if let Some(Err(error)) = self.node.as_mut().map(Node::check) {
+        if !self.shown.lock().started {
+            return;
+        }
+        if let Err(error) = self.node().and_then(Node::check) {
             tracing::warn!(%error, "cannot look after the network of pods");
         }
     }

@@ -11,15 +11,18 @@ use rkube_runtime::api::{Attachment, PortMapping};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
+use crate::claim::Claim;
 use crate::config::{Config, LINK_PREFIX, link_name};
 use crate::error::Error;
 use crate::netlink::nftables::{self, Transaction};
 use crate::netlink::route::{self, MacAddress, Setting, Veth};
+use crate::netlink::socket::Answer;
 use crate::netlink::{self, Batch, Socket};
 use crate::pool::Pool;
+use crate::reaper::{self, Reaper};
 use crate::records::{Record, Records, check_id};
 use crate::sandbox::{self, Inside, host};
-use crate::{ports, rules, sysctl};
+use crate::{firewall, ports, rules, sysctl};
 
 /// Of all host's ends: each is alone on its link.
 const HOST_MAC: MacAddress = [0xee; 6];
@@ -37,18 +40,22 @@ pub struct Node {
     records: Records,
     pools: Vec<Pool>,
     mtu: u32,
+    reaper: Reaper,
+    _claim: Claim,
 }
 
 impl Node {
+    /// What there is; nothing is made yet.
     pub fn open(config: Config) -> Result<Node, Error> {
+        let claim = Claim::take(&config.name)?;
         let records = Records::open(&config.state_directory.join("sandboxes"))?;
         let mut route = Socket::route()?;
         let mtu = route::mtu_towards(&mut route, SOMEBODY)?.unwrap_or(MTU_DEFAULT);
         let rules = Socket::netfilter().map_err(|error| error.to_string());
         let ranges = config.pod_ranges.clone();
-        let mut node = Node { config, route, rules, records, pools: Vec::new(), mtu };
+        let mut node =
+            Node { config, route, rules, records, pools: Vec::new(), mtu, reaper: Reaper::start(), _claim: claim };
         node.set_pod_ranges(&ranges);
-        node.ensure()?;
         Ok(node)
     }
 
@@ -75,7 +82,7 @@ impl Node {
     /// Makes whatever is missing of what belongs to the host and of what pods have there.
     pub fn ensure(&mut self) -> Result<(), Error> {
         self.forward()?;
-        self.ensure_rules();
+        self.ensure_rules()?;
         self.ensure_interface()?;
         self.ensure_ways()
     }
@@ -88,6 +95,7 @@ impl Node {
         };
         let interface = route::find_link(&mut self.route, &self.config.interface())?.is_some();
         if table && interface {
+            self.pass_firewall();
             return Ok(());
         }
         tracing::warn!(table, interface, "somebody removed a part of the network of pods: it is made again");
@@ -103,8 +111,8 @@ impl Node {
     }
 
     /// Not to be had everywhere, and much works without.
-    fn ensure_rules(&mut self) {
-        let Ok(socket) = &mut self.rules else { return };
+    fn ensure_rules(&mut self) -> Result<(), Error> {
+        let Ok(socket) = &mut self.rules else { return Ok(()) };
         let mut transaction = Transaction::new(&self.config.name);
         rules::replace(&mut transaction, &self.config);
         for (_, record) in self.records.iter() {
@@ -112,11 +120,28 @@ impl Node {
                 transaction.add_elements(set, &[element]);
             }
         }
-        if let Err(error) = transaction.commit(socket, "cannot make the rules of nftables") {
-            tracing::warn!(
-                "{error}: pods have no way out of this host, and no host ports; the API server's service address still works"
-            );
-            self.rules = Err(error.to_string());
+        match transaction.commit(socket, "cannot make the rules of nftables") {
+            Err(error) if error.errno() == Some(Errno::PERM) => return Err(error.into()),
+            Err(error) => self.rules = Err(error.to_string()),
+            Ok(()) => self.pass_firewall(),
+        }
+        Ok(())
+    }
+
+    /// What others drop is theirs to say, and pods' to lack.
+    fn pass_firewall(&mut self) {
+        let Ok(socket) = &mut self.rules else { return };
+        match firewall::admit(socket, &self.config) {
+            Ok(changed) => {
+                for chain in changed {
+                    tracing::info!(
+                        table = chain.table,
+                        chain = chain.name,
+                        "the firewall drops by default: pods may pass"
+                    );
+                }
+            }
+            Err(error) => tracing::warn!("{error}: pods may not reach others"),
         }
     }
 
@@ -186,8 +211,10 @@ impl Node {
         if let (false, Err(why)) = (ports.is_empty(), &self.rules) {
             return Err(Error::NoRules(why.clone()));
         }
-        // Whatever an attempt that did not get to its end has left.
-        self.detach(sandbox)?;
+        if self.records.get(sandbox).is_some() {
+            // Of an attempt that did not get to its end.
+            self.detach(sandbox)?;
+        }
         ports::check(&ports, sandbox, &self.records)?;
         let addresses = self.take_addresses()?;
         let record = Record { addresses: addresses.clone(), ports };
@@ -242,7 +269,6 @@ impl Node {
     fn connect(&mut self, sandbox: &str, namespace: &File, record: &Record) -> Result<(), Error> {
         let name = link_name(sandbox);
         let what = "cannot make the links of a sandbox";
-        let mut batch = Batch::new();
         let veth = Veth {
             name: &name,
             mac: HOST_MAC,
@@ -251,10 +277,23 @@ impl Node {
             peer_namespace: namespace.as_fd(),
             mtu: self.mtu,
         };
-        route::add_veth(&mut batch, &veth);
-        route::set_up(&mut batch, &name, &format!("{}/{sandbox}", self.config.name), &link_settings(&record.ports));
-        route::get_link(&mut batch, &name);
-        let answers = self.route.send(batch, what)?;
+        let alias = format!("{}/{sandbox}", self.config.name);
+        let make = |route: &mut Socket| {
+            let mut batch = Batch::new();
+            route::add_veth(&mut batch, &veth);
+            route::set_up(&mut batch, &name, &alias, &link_settings(&record.ports));
+            route::get_link(&mut batch, &name);
+            route.send(batch, what)
+        };
+        let answers = match make(&mut self.route) {
+            // An earlier one that is not buried yet.
+            Err(error) if error.errno() == Some(Errno::EXIST) => {
+                self.give_up_link(&name)?;
+                reaper::bury(&mut self.route)?;
+                make(&mut self.route)?
+            }
+            made => made?,
+        };
         let link = answers.iter().find_map(|answer| route::read_link(answer));
         let link = link.ok_or(netlink::Error::Garbled { what })?.index;
 
@@ -278,22 +317,43 @@ impl Node {
         Ok(transaction.commit(socket, "cannot open host ports")?)
     }
 
+    /// Nothing leads there any more when this returns; the link itself may take a moment longer.
     pub fn detach(&mut self, sandbox: &str) -> Result<(), Error> {
         check_id(sandbox)?;
+        let record = self.records.get(sandbox).cloned();
         // First, so that nothing is sent to whoever gets the address next.
-        if let Some(record) = self.records.get(sandbox).cloned() {
-            self.delete_elements(&record);
+        if let Some(record) = &record {
+            self.delete_elements(record);
         }
-        let mut batch = Batch::new();
-        route::delete_link(&mut batch, &link_name(sandbox));
-        match self.route.send(batch, "cannot remove the links of a sandbox") {
-            Err(error) if !error.is_absent() => return Err(error.into()),
-            _ => {}
+        if self.give_up_link(&link_name(sandbox))? {
+            let mut batch = Batch::new();
+            for address in record.iter().flat_map(|record| &record.addresses) {
+                route::delete_route(&mut batch, host(*address));
+            }
+            if !batch.is_empty() {
+                absent_is_fine(self.route.send(batch, "cannot remove the route to a pod"))?;
+            }
+            if !self.reaper.wake() {
+                reaper::bury(&mut self.route)?;
+            }
         }
         if let Some(record) = self.records.remove(sandbox)? {
             self.give_back(&record.addresses);
         }
         Ok(())
+    }
+
+    /// Puts it among the dead. False where there is none.
+    fn give_up_link(&mut self, name: &str) -> Result<bool, Error> {
+        let mut batch = Batch::new();
+        route::set_group(&mut batch, name, reaper::DEAD);
+        let given_up = self.route.send(batch, "cannot give up the links of a sandbox");
+        // Who may change nothing is told so before anybody looks whether there is something to change.
+        let refused = given_up.as_ref().is_err_and(|error| error.errno() == Some(Errno::PERM));
+        if refused && route::find_link(&mut self.route, name)?.is_none() {
+            return Ok(false);
+        }
+        absent_is_fine(given_up)
     }
 
     fn delete_elements(&mut self, record: &Record) {
@@ -323,18 +383,17 @@ impl Node {
     /// Of this network's links to sandboxes alone.
     fn remove_links(&mut self, unwanted: impl Fn(&str) -> bool) -> Result<(), Error> {
         let alias = format!("{}/", self.config.name);
+        let mut given_up = false;
         for link in route::links(&mut self.route)? {
             // One without an alias was made a moment before a crash.
             let ours = link.name.starts_with(LINK_PREFIX) && (link.alias.is_empty() || link.alias.starts_with(&alias));
             if !ours || !unwanted(&link.name) {
                 continue;
             }
-            let mut batch = Batch::new();
-            route::delete_link(&mut batch, &link.name);
-            match self.route.send(batch, "cannot remove the links of a sandbox") {
-                Err(error) if !error.is_absent() => return Err(error.into()),
-                _ => {}
-            }
+            given_up |= self.give_up_link(&link.name)?;
+        }
+        if given_up {
+            reaper::bury(&mut self.route)?;
         }
         Ok(())
     }
@@ -344,13 +403,11 @@ impl Node {
         self.retain(&[])?;
         if let Ok(socket) = &mut self.rules {
             nftables::remove_table(socket, &self.config.name)?;
+            firewall::withdraw(socket)?;
         }
         let mut batch = Batch::new();
         route::delete_link(&mut batch, &self.config.interface());
-        match self.route.send(batch, "cannot remove the interface of the gateway") {
-            Err(error) if !error.is_absent() => return Err(error.into()),
-            _ => {}
-        }
+        absent_is_fine(self.route.send(batch, "cannot remove the interface of the gateway"))?;
         let directory = &self.config.state_directory;
         match std::fs::remove_dir_all(directory) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -358,6 +415,15 @@ impl Node {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Whether there was something.
+fn absent_is_fine(result: netlink::Result<Vec<Answer>>) -> Result<bool, Error> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_absent() => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -381,4 +447,58 @@ fn pod_mac(addresses: &[IpAddr]) -> MacAddress {
         None => [0; 4],
     };
     [0x0a, 0x58, last[0], last[1], last[2], last[3]]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+    use super::*;
+    use crate::config::Api;
+
+    /// A kernel without nftables, as far as this crate can tell: pods have a network, and the API server is where it says.
+    #[test]
+    fn without_rules_the_service_address_is_the_hosts() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let mut holder = Command::new("unshare").args(["--net", "sleep", "600"]).stdout(Stdio::null()).spawn().unwrap();
+        let namespace = format!("/proc/{}/ns/net", holder.id());
+        let own = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+        while std::fs::read_link(&namespace).unwrap() == own {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let subnet = |text: &str| Subnet::parse_sloppy(text).unwrap();
+        let config = Config {
+            name: "rkube".to_owned(),
+            gateways: vec![[10, 244, 0, 1].into()],
+            cluster_ranges: vec![subnet("10.244.0.0/16")],
+            pod_ranges: vec![subnet("10.244.0.0/24")],
+            service_ranges: vec![subnet("10.96.0.0/12")],
+            api: Some(Api { service: ([10, 96, 0, 1], 443).into(), backend: ([10, 244, 0, 1], 6443).into() }),
+            state_directory: directory.path().to_owned(),
+        };
+        let file = File::open(&namespace).unwrap();
+        let outcome = std::thread::spawn(move || {
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+            let mut node = Node::open(config).unwrap();
+            node.rules = Err("this kernel has no netfilter".to_owned());
+            node.ensure().unwrap();
+            let listener = std::net::TcpListener::bind("10.96.0.1:443").map(drop);
+            let port = PortMapping { protocol: Default::default(), container_port: 80, host_port: 80, host_ip: None };
+            let network_namespace = "/proc/self/ns/net".into();
+            let refused = node.attach(&Attachment { sandbox: "a".to_owned(), network_namespace, ports: vec![port] });
+            node.check().unwrap();
+            node.tear_down().unwrap();
+            (listener, refused)
+        });
+        let (listener, refused) = outcome.join().unwrap();
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        listener.unwrap();
+        assert!(matches!(refused, Err(Error::NoRules(_))), "{refused:?}");
+    }
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rkube_machinery::names::address::Subnet;
 
-use super::batch::{Attributes, Batch, CREATE, EXCLUSIVE, REPLACE, attribute, number, text};
+use super::batch::{Attributes, Batch, CREATE, DUMP, EXCLUSIVE, REPLACE, attribute, number, text};
 use super::socket::Socket;
 use super::{Error, Result};
 
@@ -17,6 +17,7 @@ const GET_LINK: u16 = 18;
 const SET_LINK: u16 = 19;
 const NEW_ADDRESS: u16 = 20;
 const NEW_ROUTE: u16 = 24;
+const DELETE_ROUTE: u16 = 25;
 const GET_ROUTE: u16 = 26;
 const NEW_NEIGHBOUR: u16 = 28;
 
@@ -26,6 +27,7 @@ const LINK_MTU: u16 = 4;
 const LINK_INFO: u16 = 18;
 const LINK_ALIAS: u16 = 20;
 const LINK_FAMILIES: u16 = 26;
+const LINK_GROUP: u16 = 27;
 const LINK_NAMESPACE: u16 = 28;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
@@ -139,6 +141,16 @@ pub fn delete_link(batch: &mut Batch, name: &str) {
     batch.message(DELETE_LINK, 0, &link_header(0, 0)).text(LINK_NAME, name);
 }
 
+/// Puts a link among others, with which it can be deleted.
+pub fn set_group(batch: &mut Batch, name: &str, group: u32) {
+    batch.message(SET_LINK, 0, &link_header(0, 0)).text(LINK_NAME, name).number(LINK_GROUP, group);
+}
+
+/// All links of a group: the kernel waits once for all of them, instead of once for each.
+pub fn delete_group(batch: &mut Batch, group: u32) {
+    batch.message(DELETE_LINK, 0, &link_header(0, 0)).number(LINK_GROUP, group);
+}
+
 /// An address of one host alone.
 pub fn add_address(batch: &mut Batch, link: u32, address: IpAddr) {
     let mut fixed = vec![family(address), length(address), 0, SCOPE_UNIVERSE];
@@ -159,6 +171,15 @@ pub fn add_link_route(batch: &mut Batch, link: u32, destination: Subnet, source:
     if let Some(source) = source {
         message.address(ROUTE_SOURCE, source);
     }
+}
+
+/// Whichever link it leads to.
+pub fn delete_route(batch: &mut Batch, destination: Subnet) {
+    // Of any scope.
+    const SCOPE_NOWHERE: u8 = 255;
+    let address = destination.masked();
+    let fixed = route_header(address, destination.length, SCOPE_NOWHERE);
+    batch.message(DELETE_ROUTE, 0, &fixed).address(ROUTE_DESTINATION, address);
 }
 
 pub fn add_default_route(batch: &mut Batch, link: u32, gateway: IpAddr) {
@@ -188,7 +209,9 @@ pub fn find_link(socket: &mut Socket, name: &str) -> Result<Option<Link>> {
 }
 
 pub fn links(socket: &mut Socket) -> Result<Vec<Link>> {
-    let answers = socket.dump(GET_LINK, &link_header(0, 0), "cannot list the links")?;
+    let mut batch = Batch::new();
+    batch.message(GET_LINK, DUMP, &link_header(0, 0));
+    let answers = socket.dump(batch, "cannot list the links")?;
     Ok(answers.iter().filter_map(|answer| read_link(answer)).collect())
 }
 

@@ -2,12 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rkube_machinery::names::address::Subnet;
+use rkube_network::netlink::{Socket, nftables};
 use rkube_network::{Api, Config, Network};
 use rkube_runtime::api::{Attachment, PodNetwork, PortMapping};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -149,9 +152,20 @@ impl World {
 
     /// The process ends, and begins another life.
     pub fn restart(&mut self) {
-        self.network = None;
+        self.stop();
         let config = self.config.clone();
         self.network = Some(self.host.run(|| self.runtime.block_on(Network::start(config))));
+    }
+
+    /// Returns when it has ended: in a process of its own that would have been at once.
+    pub fn stop(&mut self) {
+        self.network = None;
+        let address = std::os::unix::net::SocketAddr::from_abstract_name("rkube/pod-network").unwrap();
+        self.host.run(|| {
+            while UnixListener::bind_addr(&address).is_err() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
     }
 
     pub fn network(&self) -> &Network {
@@ -181,23 +195,7 @@ impl World {
 
     /// Whether the kernel has a table of rules of our name.
     pub fn has_rules(&self) -> bool {
-        const GET_TABLE: u16 = 10 << 8 | 1;
-        const REQUEST_DUMP: u16 = 0x301;
-        let mut message = Vec::new();
-        message.extend_from_slice(&20u32.to_ne_bytes());
-        message.extend_from_slice(&GET_TABLE.to_ne_bytes());
-        message.extend_from_slice(&REQUEST_DUMP.to_ne_bytes());
-        message.resize(20, 0);
-        let answer = self.host.run(|| {
-            use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, netlink, recv, send, socket};
-            let socket = socket(AddressFamily::NETLINK, SocketType::RAW, Some(netlink::NETFILTER)).unwrap();
-            send(&socket, &message, SendFlags::empty()).unwrap();
-            let mut buffer = vec![0; 65536];
-            let (length, _) = recv(&socket, &mut buffer[..], RecvFlags::empty()).unwrap();
-            buffer[..length].to_vec()
-        });
-        let name = self.config.name.as_bytes();
-        answer.windows(name.len()).any(|window| window == name)
+        self.host.run(|| nftables::has_table(&mut Socket::netfilter().unwrap(), &self.config.name).unwrap())
     }
 
     /// The names of the host's links.

@@ -6,7 +6,8 @@
 //! - [`images`], [`credentials`], [`start`], [`hooks`], [`kill`], [`probes`], [`last_words`], [`http_get`]: what happens to
 //!   containers. [`labels`]: how they are found again.
 //! - [`prepare_api`]: what is asked of whoever prepares volumes, environment and security context. [`refuse`]: what nobody
-//!   does yet. [`prepare`] does it; `volumes`: the volumes of pods, a file for each kind.
+//!   does yet.
+//! - [`prepare`]: does it; `volumes`: the volumes of pods, a file for each kind.
 //! - [`garbage`]: what is left behind.
 //!
 //! What holds: of a pod there is at most one worker, and of a container at most one that runs. What is needed to go on
