@@ -11,4 +11,5 @@ mod services;
 mod simulated_nodes;
 mod start;
 mod time;
+mod volumes;
 mod workloads;
