@@ -2,6 +2,7 @@
 
 mod commands;
 mod fake;
+mod figures;
 mod forwarding;
 mod log_requests;
 mod requests;
