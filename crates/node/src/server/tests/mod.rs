@@ -1,5 +1,6 @@
 //! The whole server, over TLS on loopback, against clients that speak by hand.
 
+mod client_go;
 mod commands;
 mod fake;
 mod figures;
