@@ -40,7 +40,7 @@ pub fn conditions(seen: &Seen<'_>) -> Vec<Value> {
     let mut all: Vec<Value> = old.iter().filter(|condition| !is_owned(condition.str("type"))).cloned().collect();
     let containers_ready = containers_ready(seen);
     let verdicts = [
-        if seen.state.addresses.is_empty() { no("", String::new()) } else { YES },
+        if seen.state.addresses.is_empty() || seen.state.without_sandbox { no("", String::new()) } else { YES },
         initialized(seen),
         ready(seen, &containers_ready, &all),
         containers_ready,

@@ -7,7 +7,7 @@ use rkube_machinery::{Map, Text, Value, object, time};
 use super::conditions::{self, Seen};
 use super::phase::phase;
 use super::spec::{self, Container, Role};
-use super::state::{Exit, PodState, Record, Run};
+use super::state::{Exit, PodState, Record, Run, User};
 use crate::resources;
 
 /// What nodes write of a status. All else is others'.
@@ -136,7 +136,7 @@ fn container_status(container: Container<'_>, record: Option<&Record>, has_init:
         "lastState": last.unwrap_or_else(Value::object),
         "ready": record.ready,
         "restartCount": i64::from(record.restarts),
-        "image": if was_started { record.image.as_str() } else { container.image() },
+        "image": shown_image(container, record),
         "imageID": record.image_id.clone(),
     };
     if was_started {
@@ -163,8 +163,27 @@ fn container_status(container: Container<'_>, record: Option<&Record>, has_init:
         }
         status.set("resources", own);
     }
+    if let Some(user) = record.user.as_ref().filter(|_| was_started) {
+        status.set("user", user_status(user));
+    }
     set_list(&mut status, "volumeMounts", container.value.list("volumeMounts").iter().map(mount_status).collect());
     status
+}
+
+/// As the runtime calls it, once it was started.
+fn shown_image<'a>(container: Container<'a>, record: &'a Record) -> &'a str {
+    match (record.id.is_empty(), record.runtime_image.is_empty()) {
+        (true, _) => container.image(),
+        (false, true) => record.image.as_str(),
+        (false, false) => record.runtime_image.as_str(),
+    }
+}
+
+fn user_status(user: &User) -> Value {
+    let groups: Vec<Value> = user.supplemental_groups.iter().map(|group| i64::from(*group).into()).collect();
+    let mut linux = object! { "uid": i64::from(user.user), "gid": i64::from(user.group) };
+    set_list(&mut linux, "supplementalGroups", groups);
+    object! { "linux": linux }
 }
 
 fn mount_status(mount: &Value) -> Value {
@@ -197,18 +216,17 @@ fn state_of(record: &Record, has_init: bool) -> Value {
 }
 
 fn terminated(exit: &Exit) -> Value {
-    let state = object! {
-        "exitCode": exit.code,
-        "reason": exit.reason.clone(),
-        "startedAt": seconds(exit.started_micros),
-        "finishedAt": seconds(exit.finished_micros),
-        "containerID": exit.id.clone(),
-    };
+    let mut state = object! { "exitCode": exit.code, "reason": exit.reason.clone() };
+    set_text(&mut state, "message", &exit.message);
+    state.set("startedAt", seconds(exit.started_micros));
+    state.set("finishedAt", seconds(exit.finished_micros));
+    set_text(&mut state, "containerID", &exit.id);
     object! { "terminated": state }
 }
 
-fn seconds(micros: i64) -> String {
-    time::format_seconds(micros.div_euclid(1_000_000))
+/// Null for what never was.
+fn seconds(micros: i64) -> Value {
+    if micros == 0 { Value::Null } else { time::format_seconds(micros.div_euclid(1_000_000)).into() }
 }
 
 /// The strategic merge patch from the status that the API has to another; None where nothing differs.

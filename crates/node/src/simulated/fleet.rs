@@ -19,9 +19,9 @@ use super::addresses::{self, Addresses};
 use super::containers::PodEvent;
 use super::images::Images;
 use super::template::Template;
-use super::views::{self, ByNode, NodeView, PodView};
 use crate::admission::Usage;
 use crate::pod::state::PodState;
+use crate::views::{self, ByNode, NodeView, PodView};
 
 /// So many events are written at once, and so many each second after that, by all nodes together. What is more is lost.
 const EVENTS_AT_ONCE: i64 = 2000;

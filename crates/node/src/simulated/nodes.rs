@@ -9,12 +9,13 @@ use rkube_machinery::{Text, Value, object};
 use rkube_operator::Outcome;
 
 use super::addresses;
-use super::api::{self, Answer};
 use super::behaviour::Settings;
 use super::fleet::{Fleet, SimulatedNode};
-use super::registration::{self, Identity};
-use super::views::NodeView;
+use super::registration::{self as simulated, Identity};
+use crate::api::{self, Answer};
 use crate::pod::backoff::micros;
+use crate::registration;
+use crate::views::NodeView;
 
 /// How often a node says how it is though nothing has changed, as upstream's.
 const STATUS_PERIOD: Duration = Duration::from_secs(300);
@@ -172,7 +173,7 @@ async fn post_status(
     let images = fleet.images.reported(name);
     let mut status = match is_first {
         true => identity(fleet, node).status(ready, &images, now_seconds),
-        false => object! { "conditions": registration::conditions(ready, now_seconds), "images": images.clone() },
+        false => object! { "conditions": simulated::conditions(ready, now_seconds), "images": images.clone() },
     };
     registration::keep_times(status.list_mut("conditions"), known);
     let path = format!("/api/v1/nodes/{name}/status");
