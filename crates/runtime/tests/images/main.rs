@@ -5,6 +5,7 @@
 
 mod hostile;
 mod load;
+mod program;
 mod snapshots;
 
 use rkube_runtime::images::{Snapshots, Store};

@@ -1,5 +1,7 @@
 //! Pods on a node whose runtime does what it is told, from their creation to their end.
 
+mod probes;
+
 use std::time::Duration;
 
 use super::prepare_api::Problem;
