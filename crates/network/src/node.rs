@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use rkube_machinery::names::address::Subnet;
 use rkube_runtime::api::{Attachment, PortMapping};
@@ -30,6 +31,9 @@ const HOST_MAC: MacAddress = [0xee; 6];
 const MTU_DEFAULT: u32 = 1500;
 /// Somebody who is not there (RFC 5737): only looked up, never sent to.
 const SOMEBODY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+/// How long to wait for a link to carry what is sent.
+const CARRIER_PAUSE: Duration = Duration::from_micros(200);
+const CARRIER_CHECKS_MAX: u32 = 100;
 const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
 
 pub struct Node {
@@ -304,7 +308,21 @@ impl Node {
         let mut batch = Batch::new();
         self.add_ways(&mut batch, link, &record.addresses);
         self.route.send(batch, "cannot make the route to a pod")?;
+        self.await_carrier(&name)?;
         self.add_elements(record)
+    }
+
+    /// The end that was set up first learns of the other a moment later, and drops what is sent until then: the first
+    /// connection would begin with a pause of a second. Newer kernels see to it when they are asked for the link's state.
+    fn await_carrier(&mut self, name: &str) -> Result<(), Error> {
+        for _ in 0..CARRIER_CHECKS_MAX {
+            match route::find_link(&mut self.route, name)? {
+                Some(link) if !link.carries => std::thread::sleep(CARRIER_PAUSE),
+                _ => return Ok(()),
+            }
+        }
+        tracing::debug!(name, "the link of a pod does not carry yet");
+        Ok(())
     }
 
     fn add_elements(&mut self, record: &Record) -> Result<(), Error> {
@@ -314,7 +332,11 @@ impl Node {
         for (set, element) in elements {
             transaction.add_elements(set, &[element]);
         }
-        Ok(transaction.commit(socket, "cannot open host ports")?)
+        transaction.commit(socket, "cannot open host ports")?;
+        if let Err(error) = ports::forget_earlier(socket, record) {
+            tracing::warn!(%error, "who sends datagrams to a host port already reaches its pod after a pause only");
+        }
+        Ok(())
     }
 
     /// Nothing leads there any more when this returns; the link itself may take a moment longer.
@@ -365,6 +387,9 @@ impl Node {
         }
         if let Err(error) = transaction.commit(socket, "cannot close host ports") {
             tracing::debug!(%error, "host ports were not as recorded");
+        }
+        if let Err(error) = ports::forget(socket, record) {
+            tracing::warn!(%error, "who sends datagrams to a host port goes on sending them to a pod that is gone");
         }
     }
 
