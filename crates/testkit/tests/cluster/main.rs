@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod deployments;
+mod jobs;
 mod lost_nodes;
 mod namespaces;
 mod reconciles;
