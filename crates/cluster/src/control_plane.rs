@@ -56,7 +56,7 @@ impl ControlPlane {
         let (clock, entropy) = (config.clock.clone(), config.entropy.clone());
         let probed: Vec<Arc<OnceLock<Health>>> = parts.iter().map(|_| Arc::default()).collect();
         config.components.extend(components(&parts, &probed));
-        let host = Host::new(ApiServer::start(config).await?, clock, entropy);
+        let host = Host::new(Box::pin(ApiServer::start(config)).await?, clock, entropy);
         let mut settling = Vec::new();
         let started = parts.into_iter().zip(probed).map(|(part, health)| {
             let manager = (part.start)(&host);

@@ -12,5 +12,6 @@ pub mod pod;
 pub mod real;
 mod registration;
 pub mod resources;
+pub mod server;
 pub mod simulated;
 mod views;

@@ -55,6 +55,38 @@ pub enum Command {
     /// Make the programs that Go's test environments (envtest) start, and print their directory
     #[command(after_help = ENVTEST_EXAMPLES)]
     Envtest(Envtest),
+    /// Have systemd run Kubernetes on this machine, now and whenever it starts
+    #[command(after_help = INSTALL_EXAMPLES)]
+    Install(Install),
+}
+
+const INSTALL_EXAMPLES: &str = "\
+What follows -- are the flags of `rkube up`; files among them are best named by absolute paths. The unit names this very
+program and the data directory: both have to stay where they are. Pods go on running while the service is stopped or
+restarted; `rkube reset` ends them.
+
+Examples:
+  sudo rkube install
+  sudo rkube install --dry-run -- --listen 0.0.0.0:6443
+  sudo rkube install --remove";
+
+#[derive(Debug, Args)]
+pub struct Install {
+    /// Print the unit, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Stop the service and remove its unit; what the cluster holds stays
+    #[arg(long, conflicts_with = "dry_run")]
+    pub remove: bool,
+
+    /// Write the unit to this directory, and leave it to you to enable it
+    #[arg(long, value_name = "DIR")]
+    pub unit_dir: Option<PathBuf>,
+
+    /// Flags of `rkube up`
+    #[arg(last = true, value_name = "FLAGS")]
+    pub up: Vec<String>,
 }
 
 const ENVTEST_EXAMPLES: &str = "\

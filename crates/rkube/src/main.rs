@@ -18,6 +18,7 @@ mod flags;
 mod fronts;
 mod host;
 mod identity;
+mod install;
 mod kubeconfig;
 mod lifetime;
 mod limits;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Version => print_version(),
         Command::Store(command) => backup::run(command),
         Command::Envtest(options) => envtest::run(&options),
+        Command::Install(options) => install::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

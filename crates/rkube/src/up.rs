@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rkube_access::authorize::Mode;
-use rkube_apiserver::{Config, InFlightMax};
+use rkube_apiserver::{Config, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::tls;
 use rkube_cluster::{ControlPlane, Controllers, Listener, Scheduler};
 use rkube_machinery::host::Clock;
@@ -94,6 +94,11 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         components: Vec::new(),
         log: Arc::new(move || log.check(&SystemClock)),
+        kubelet: KubeletClient {
+            authority: pki.ca.certificate.clone(),
+            certificate: Some((pki.kubelet_client.certificate.clone(), pki.kubelet_client.key.clone())),
+            ..KubeletClient::default()
+        },
         disabled_plugins: Vec::new(),
     };
     let serving = options.identity.serving()?;

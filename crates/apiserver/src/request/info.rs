@@ -112,6 +112,8 @@ impl RequestInfo {
         self.resource = Text::new(parts[0]);
         self.name = parts.get(1).map(Text::new).unwrap_or_default();
         self.subresource = parts.get(2).map(Text::new).unwrap_or_default();
+        // What the query of a subresource means is the subresource's own business.
+        let watch = watch && self.subresource.is_empty();
         self.verb = resource_verb(method, self.name.is_empty(), watch).into();
         if parts.len() > 3 && !matches!(self.subresource.as_str(), "proxy") {
             // Deeper than anything that is served.

@@ -7,6 +7,7 @@
 //!   containers. [`labels`]: how they are found again.
 //! - [`prepare_api`]: what is asked of whoever prepares volumes, environment and security context. [`refuse`]: what nobody
 //!   does yet.
+//! - [`prepare`]: does it; `volumes`: the volumes of pods, a file for each kind.
 //! - [`static_pods`]: pods that are described by files. [`garbage`]: what is left behind.
 //!
 //! What holds: of a pod there is at most one worker, and of a container at most one that runs. What is needed to go on
@@ -26,6 +27,7 @@ mod labels;
 mod last_words;
 mod machine;
 mod node;
+pub mod prepare;
 mod prepare_api;
 mod probes;
 mod refuse;
@@ -36,6 +38,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod unverified;
+mod volumes;
 mod worker;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rkube_access::authenticate::TokenFile;
 use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
-use rkube_apiserver::{Config, Features, InFlightMax};
+use rkube_apiserver::{Config, Features, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::{Pki, ServerNames, tls};
 use rkube_cluster::parts::{NodeRanges, NodeTemplate, Scheduler, Selection, SimulatedNodes};
 use rkube_cluster::{ControlPlane, Controllers, Listener, Part, kubeconfig};
@@ -198,6 +198,11 @@ fn config(store: Arc<dyn Store>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy
         host_name: "test".to_owned(),
         components: Vec::new(),
         log: Arc::new(|| Ok(())),
+        kubelet: KubeletClient {
+            authority: PKI.ca.certificate.clone(),
+            certificate: Some((PKI.kubelet_client.certificate.clone(), PKI.kubelet_client.key.clone())),
+            ..KubeletClient::default()
+        },
         disabled_plugins: Vec::new(),
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
-use rkube_apiserver::{Config, InFlightMax};
+use rkube_apiserver::{Config, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::tls;
 use rkube_cluster::{ControlPlane, Controllers, Listener};
 use rkube_controllers::Selection;
@@ -114,6 +114,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         components: Vec::new(),
         log: Arc::new(move || log.check(&SystemClock)),
+        kubelet: kubelet_client(given)?,
         disabled_plugins,
     };
     let controllers = Controllers {
@@ -179,6 +180,19 @@ fn token_options(given: &Given) -> anyhow::Result<TokenOptions> {
         extends: given.switch("service-account-extend-token-expiration"),
         keys_url: given.text("service-account-jwks-uri").unwrap_or_default().to_owned(),
     })
+}
+
+/// Without an authority the certificates of nodes are not verified, as there.
+fn kubelet_client(given: &Given) -> anyhow::Result<KubeletClient> {
+    let file = |name: &'static str| given.text(name).map(read).transpose();
+    let certificate = match (file("kubelet-client-certificate")?, file("kubelet-client-key")?) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => bail!("--kubelet-client-certificate and --kubelet-client-key must be given together"),
+    };
+    let authority = file("kubelet-certificate-authority")?.unwrap_or_default();
+    let address_types = given.list("kubelet-preferred-address-types");
+    Ok(KubeletClient { authority, certificate, address_types })
 }
 
 fn read(file: &str) -> anyhow::Result<String> {
