@@ -237,5 +237,8 @@ fn listen() -> (Listener, Outside) {
     let kubeconfig = directory.path().join("kubeconfig");
     let text = kubeconfig::render(&url, &PKI.ca.certificate, &PKI.admin);
     std::fs::write(&kubeconfig, text).expect("a directory that can be written to");
-    (Listener { listener, tls, connections_max: CONNECTIONS_MAX }, Outside { url, kubeconfig, _directory: directory })
+    (
+        Listener { listener, also: Vec::new(), tls, connections_max: CONNECTIONS_MAX },
+        Outside { url, kubeconfig, _directory: directory },
+    )
 }
