@@ -18,6 +18,7 @@ mod flags;
 mod fronts;
 mod host;
 mod identity;
+mod image;
 mod install;
 mod kubeconfig;
 mod lifetime;
@@ -26,6 +27,7 @@ mod lock;
 mod logging;
 mod node_addresses;
 mod pki;
+mod real_node;
 mod served;
 mod signals;
 mod simulated_nodes;
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Up(options) => up::run(&options, started),
         Command::Version => print_version(),
         Command::Store(command) => backup::run(command),
+        Command::Image(command) => image::run(command),
         Command::Envtest(options) => envtest::run(&options),
         Command::Install(options) => install::run(&options),
     };
