@@ -28,6 +28,7 @@ use super::prepare_api::Problem;
 use super::probes;
 use super::start::Failure;
 use crate::pod::backoff::micros;
+use crate::pod::resize;
 use crate::pod::state::PodState;
 use stop::Stopping;
 
@@ -257,8 +258,16 @@ impl Worker {
     fn take_pod(&mut self, pod: Arc<Value>) {
         let is_newer =
             self.origin == Origin::File || super::kubelet::revision(&pod) >= super::kubelet::revision(&self.pod);
-        if is_newer {
-            self.pod = pod;
+        if !is_newer {
+            return;
+        }
+        // One of the first generation was not changed yet.
+        let is_changed = pod.get("metadata").int("generation") > 1;
+        let allocated = is_changed.then(|| resize::as_allocated(&pod)).flatten();
+        let was_refused = std::mem::replace(&mut self.state.resize_refused, allocated.is_some());
+        self.pod = allocated.map_or(pod, Arc::new);
+        if self.state.resize_refused && !was_refused {
+            self.tell("", true, resize::EVENT, resize::MESSAGE);
         }
     }
 
