@@ -11,6 +11,7 @@ use rkube_controllers::Selection;
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 use crate::identity::IdentityFlags;
 use crate::node_addresses::NodeAddressFlags;
+use crate::real_node::RealNodeFlags;
 use crate::simulated_nodes::SimulatedNodeFlags;
 
 /// The Kubernetes release whose interface rkube serves.
@@ -200,6 +201,9 @@ pub struct Up {
 
     #[command(flatten)]
     pub nodes: SimulatedNodeFlags,
+
+    #[command(flatten)]
+    pub real: RealNodeFlags,
 }
 
 const UP_EXAMPLES: &str = "\

@@ -27,6 +27,7 @@ mod lock;
 mod logging;
 mod node_addresses;
 mod pki;
+mod real_node;
 mod served;
 mod signals;
 mod simulated_nodes;
