@@ -1,6 +1,7 @@
 //! Pods on a node whose runtime does what it is told, from their creation to their end.
 
 mod probes;
+mod storage;
 
 use std::time::Duration;
 
