@@ -89,7 +89,7 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         },
         token_file: tokens::known(tokens),
         anonymous: options.identity.anonymous_auth,
-        authorization: vec![Mode::Rbac],
+        authorization: vec![Mode::Node, Mode::Rbac],
         client_authority: client_authorities.clone(),
         tokens: options.identity.tokens(&pki)?,
         service_ranges: options.service_cluster_ip_range.ranges().to_vec(),

@@ -29,7 +29,7 @@ pub use enter::{EnterPlan, enter};
 pub use execute::DEFAULT_PATH;
 pub use init::{InitPlan, Surroundings, init};
 pub use pause::{PausePlan, pause};
-pub use privileges::{known_capability, signal_number};
+pub use privileges::{filter_of, known_capability, signal_number};
 
 use std::os::fd::OwnedFd;
 

@@ -7,6 +7,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::{Failure, ProcessUser};
 use crate::api::{Capabilities, Security};
+use crate::seccomp::Filter;
 
 /// In the order of their numbers.
 const NAMES: &[&str] = &[
@@ -131,6 +132,15 @@ fn bit(name: &str) -> Option<u64> {
     let upper = name.to_ascii_uppercase();
     let short = upper.strip_prefix("CAP_").unwrap_or(&upper);
     NAMES.iter().position(|known| *known == short).map(|number| 1 << number)
+}
+
+/// The filter of a container's system calls; None: none. A privileged container is never confined.
+pub fn filter_of(security: &Security) -> Result<Option<Filter>, String> {
+    if security.privileged {
+        return Ok(None);
+    }
+    let held = capability_bits(security, u64::MAX);
+    Filter::of(&security.seccomp, &|name| bit(name).is_some_and(|bit| held & bit != 0))
 }
 
 /// What a container asks for, within what this process may hand on.

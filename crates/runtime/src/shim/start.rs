@@ -14,7 +14,6 @@ use super::set_nonblocking;
 use crate::api::NamespaceMode;
 use crate::cgroups::{self, Cgroups};
 use crate::launch::{self, Channel, EnterPlan, InitPlan, PausePlan, Report, Stdio, Surroundings};
-use crate::seccomp::Filter;
 use crate::sys::{self, Fork};
 
 /// Exit code and reason of a container whose process could not be started.
@@ -98,7 +97,7 @@ impl Shim {
     fn fork_container(&mut self, number: u64, id: &str) -> io::Result<()> {
         let Some(container) = self.containers.get(id) else { return Ok(()) };
         let bundle = &container.bundle;
-        let filter = Filter::of(&bundle.security).map_err(io::Error::other)?;
+        let filter = launch::filter_of(&bundle.security).map_err(io::Error::other)?;
         let rules = launch::device_rules(bundle).map_err(io::Error::other)?;
         self.cgroups.create(&bundle.cgroup, &bundle.resources, true)?;
         if let Some(rules) = rules {
@@ -285,7 +284,7 @@ impl Shim {
             return Err(io::Error::other("the container does not run"));
         };
         let bundle = &container.bundle;
-        let filter = Filter::of(&bundle.security).map_err(io::Error::other)?;
+        let filter = launch::filter_of(&bundle.security).map_err(io::Error::other)?;
         let (ours, theirs) = Channel::pair()?;
         let pids = match bundle.namespaces.pid {
             NamespaceMode::Node => Pids::Ours,

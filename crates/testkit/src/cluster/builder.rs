@@ -188,7 +188,7 @@ fn config(store: Arc<dyn Store>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy
         features: Features::default(),
         in_flight_max: InFlightMax::default(),
         token_file: TokenFile::default(),
-        authorization: vec![Mode::Rbac],
+        authorization: vec![Mode::Node, Mode::Rbac],
         anonymous: true,
         client_authority: PKI.ca.certificate.clone(),
         tokens: TokenOptions { signing_key: PKI.service_account_key.clone(), ..TokenOptions::default() },
