@@ -26,7 +26,7 @@ use crate::pki::{self, ServerNames};
 use crate::{advertise, up};
 
 /// The cgroup of all pods, as upstream's.
-const CGROUP: &str = "kubepods";
+pub const CGROUP: &str = "kubepods";
 
 pub struct RealNode {
     name: String,
@@ -116,7 +116,8 @@ impl RealNode {
     }
 }
 
-async fn runtime(places: &Places, network: Option<Network>) -> anyhow::Result<Embedded> {
+/// What runs the containers, with those that an earlier life left. None: pods have no network of their own.
+pub async fn runtime(places: &Places, network: Option<Network>) -> anyhow::Result<Embedded> {
     let images = Store::open(&places.images).context("cannot open the images")?;
     let config = embedded::Config {
         run_directory: places.run.clone(),
