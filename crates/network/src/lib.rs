@@ -19,7 +19,10 @@
 mod claim;
 mod config;
 mod error;
-mod netlink;
+mod firewall;
+/// For tests, which look at the kernel's side.
+#[doc(hidden)]
+pub mod netlink;
 mod network;
 mod node;
 mod pool;

@@ -82,7 +82,7 @@ pub fn replace(transaction: &mut Transaction, config: &Config) {
 
 fn protect_loopback(transaction: &mut Transaction) {
     let loopback = Subnet { address: [127, 0, 0, 0].into(), length: 8 };
-    let base = BaseChain { kind: "filter", hook: Hook::Prerouting, priority: PRIORITY_RAW };
+    let base = BaseChain { kind: "filter", hook: Hook::Prerouting, priority: PRIORITY_RAW, drops: false };
     transaction.add_base_chain("protect_loopback", base);
     transaction.add_rule(
         "protect_loopback",
@@ -119,7 +119,7 @@ fn destinations(transaction: &mut Transaction, config: &Config) {
         host_ports(transaction, v4);
     }
     for (name, hook) in [("prerouting", Hook::Prerouting), ("output", Hook::Output)] {
-        let base = BaseChain { kind: "nat", hook, priority: PRIORITY_DESTINATION_NAT };
+        let base = BaseChain { kind: "nat", hook, priority: PRIORITY_DESTINATION_NAT, drops: false };
         transaction.add_base_chain(name, base);
         transaction.add_rule(name, &[Expression::Verdict(Verdict::Jump("services"))]);
         transaction.add_rule(name, &[Expression::DestinationIsLocal, Expression::Verdict(Verdict::Jump("host_ports"))]);
@@ -161,7 +161,7 @@ fn host_ports(transaction: &mut Transaction, v4: bool) {
 }
 
 fn sources(transaction: &mut Transaction, config: &Config) {
-    let base = BaseChain { kind: "nat", hook: Hook::Postrouting, priority: PRIORITY_SOURCE_NAT };
+    let base = BaseChain { kind: "nat", hook: Hook::Postrouting, priority: PRIORITY_SOURCE_NAT, drops: false };
     transaction.add_base_chain("postrouting", base);
     for v4 in config.families() {
         let Some(gateway) = config.gateway(v4) else { continue };
@@ -201,7 +201,7 @@ fn sources(transaction: &mut Transaction, config: &Config) {
 /// What is still addressed to a service now was no service's.
 fn refusals(transaction: &mut Transaction, config: &Config) {
     for (name, hook) in [("refuse_forwarded", Hook::Forward), ("refuse_sent", Hook::Output)] {
-        transaction.add_base_chain(name, BaseChain { kind: "filter", hook, priority: PRIORITY_FILTER });
+        transaction.add_base_chain(name, BaseChain { kind: "filter", hook, priority: PRIORITY_FILTER, drops: false });
         for range in &config.service_ranges {
             let v4 = range.address.is_ipv4();
             transaction

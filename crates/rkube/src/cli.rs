@@ -12,6 +12,7 @@ use rkube_runtime::images::REGISTRIES;
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 use crate::identity::IdentityFlags;
 use crate::node_addresses::NodeAddressFlags;
+use crate::real_node::RealNodeFlags;
 use crate::simulated_nodes::SimulatedNodeFlags;
 
 /// The Kubernetes release whose interface rkube serves.
@@ -201,6 +202,9 @@ pub struct Up {
 
     #[command(flatten)]
     pub nodes: SimulatedNodeFlags,
+
+    #[command(flatten)]
+    pub real: RealNodeFlags,
 }
 
 const UP_EXAMPLES: &str = "\

@@ -27,6 +27,7 @@ mod lock;
 mod logging;
 mod node_addresses;
 mod pki;
+mod real_node;
 mod served;
 mod signals;
 mod simulated_nodes;
@@ -47,6 +48,11 @@ fn main() -> ExitCode {
     let mut given = std::env::args_os();
     if let Some(front) = given.next().and_then(|program| Front::of(&program)) {
         return front.run(given.collect());
+    }
+    let mut given = std::env::args_os().skip(1).peekable();
+    // What stands behind a pod starts thousands of times, and forks: nothing else is set up for it.
+    if given.next_if(|first| first == rkube_runtime::shim::COMMAND).is_some() {
+        return rkube_runtime::shim::main(given, host::unix_nanos);
     }
     let result = match Arguments::parse().command {
         Command::Up(options) => up::run(&options, started),

@@ -16,6 +16,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("operator", "."),
     ("operator-2021", "."),
     ("sample-controller", "k8s.io/sample-controller"),
+    ("streams", "."),
 ];
 
 /// The directory that holds them.

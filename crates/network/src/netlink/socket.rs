@@ -11,7 +11,7 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
 
-use super::batch::{Batch, DUMP, HEADER_BYTES};
+use super::batch::{Batch, HEADER_BYTES};
 use super::{Error, Result};
 
 const ERROR: u16 = 2;
@@ -71,10 +71,8 @@ impl Socket {
         self.gather(first, count, end, what)
     }
 
-    /// Everything of a kind.
-    pub fn dump(&mut self, kind: u16, fixed: &[u8], what: &'static str) -> Result<Vec<Answer>> {
-        let mut batch = Batch::new();
-        batch.message(kind, DUMP, fixed);
+    /// Everything that one message asks for.
+    pub fn dump(&mut self, batch: Batch, what: &'static str) -> Result<Vec<Answer>> {
         let first = self.numbers(1);
         // Not to be acknowledged: the end is a message of its own.
         self.put(&batch.finish(first, usize::MAX), what)?;

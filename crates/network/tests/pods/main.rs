@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod connections;
+mod firewall;
 mod host_ports;
 mod lifecycle;
 mod world;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rkube_machinery::names::address::Subnet;
+use rkube_network::netlink::{Socket, nftables};
 use rkube_network::{Api, Config, Network};
 use rkube_runtime::api::{Attachment, PodNetwork, PortMapping};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -180,7 +181,10 @@ impl World {
     }
 
     pub fn pod_with(&self, ports: &[PortMapping]) -> rkube_runtime::api::Result<Pod> {
-        let namespace = Namespace::new();
+        self.pod_in(Namespace::new(), ports)
+    }
+
+    pub fn pod_in(&self, namespace: Namespace, ports: &[PortMapping]) -> rkube_runtime::api::Result<Pod> {
         let sandbox = format!("sandbox-{}", self.pods.fetch_add(1, Ordering::Relaxed));
         let attachment =
             Attachment { sandbox: sandbox.clone(), network_namespace: namespace.path(), ports: ports.to_vec() };
@@ -194,23 +198,7 @@ impl World {
 
     /// Whether the kernel has a table of rules of our name.
     pub fn has_rules(&self) -> bool {
-        const GET_TABLE: u16 = 10 << 8 | 1;
-        const REQUEST_DUMP: u16 = 0x301;
-        let mut message = Vec::new();
-        message.extend_from_slice(&20u32.to_ne_bytes());
-        message.extend_from_slice(&GET_TABLE.to_ne_bytes());
-        message.extend_from_slice(&REQUEST_DUMP.to_ne_bytes());
-        message.resize(20, 0);
-        let answer = self.host.run(|| {
-            use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, netlink, recv, send, socket};
-            let socket = socket(AddressFamily::NETLINK, SocketType::RAW, Some(netlink::NETFILTER)).unwrap();
-            send(&socket, &message, SendFlags::empty()).unwrap();
-            let mut buffer = vec![0; 65536];
-            let (length, _) = recv(&socket, &mut buffer[..], RecvFlags::empty()).unwrap();
-            buffer[..length].to_vec()
-        });
-        let name = self.config.name.as_bytes();
-        answer.windows(name.len()).any(|window| window == name)
+        self.host.run(|| nftables::has_table(&mut Socket::netfilter().unwrap(), &self.config.name).unwrap())
     }
 
     /// The names of the host's links.
@@ -243,6 +231,10 @@ pub fn outside(world: &World) -> Namespace {
     outside.ip("link set lo up");
     outside.ip("addr add 192.0.2.2/24 dev in0");
     outside.ip("link set in0 up");
+    // The end that was set up first learns of the other a moment later.
+    while !world.host.ip("-brief link show out0").contains(" UP ") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     outside
 }
 

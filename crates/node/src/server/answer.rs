@@ -13,6 +13,8 @@ use tokio::sync::mpsc;
 
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 pub type Answer = Response<Body>;
+/// An answer instead of what was asked for.
+pub type Refusal = Box<Answer>;
 
 pub const PLAIN: &str = "text/plain; charset=utf-8";
 pub const JSON: &str = "application/json";

@@ -6,6 +6,7 @@ use http::header::{AUTHORIZATION, HeaderMap};
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use rkube_machinery::{Value, json, object};
+use rkube_runtime::api::SandboxState;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
 
@@ -15,6 +16,7 @@ use super::connections::Seat;
 use super::logs::{self, LogOptions, which};
 use super::query::Query;
 use super::routes::{self, Route, Target};
+use super::stats::{self, Figures};
 use super::{Config, find, forward, remote};
 
 /// How long `/run` may take: it has no streams by which its client could be seen to be gone.
@@ -22,12 +24,14 @@ const RUN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(120);
 
 pub(super) struct Server {
     pub(super) config: Config,
+    figures: Figures,
     stop: watch::Receiver<bool>,
 }
 
 impl Server {
     pub(super) fn new(config: Config, stop: watch::Receiver<bool>) -> Server {
-        Server { config, stop }
+        let figures = Figures::new(config.runtime.clone(), config.clock.clone());
+        Server { config, figures, stop }
     }
 
     /// Comes back when sessions are to end.
@@ -66,8 +70,14 @@ impl Server {
             Route::Configuration => {
                 answer::json(json::to_string(&object! { "kubeletconfig": self.config.configuration.clone() }))
             }
-            Route::Summary | Route::ResourceMetrics | Route::ContainerMetrics => answer::text(StatusCode::OK, ""),
-            Route::Metrics | Route::ProbeMetrics => answer::with_type(StatusCode::OK, answer::PROMETHEUS, ""),
+            Route::Summary => self.summary(&request).await,
+            Route::ResourceMetrics => metrics(stats::resource(self.figures.sample().await.ok().as_deref())),
+            Route::ContainerMetrics => match self.figures.sample().await {
+                Ok(sample) => metrics(stats::cadvisor(&sample)),
+                Err(error) => answer::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            },
+            Route::Metrics => self.metrics().await,
+            Route::ProbeMetrics => metrics(stats::probes()),
             Route::Logs(target) => self.logs(&request, &target).await,
             Route::Run(target) => self.run(&request, &target).await,
             Route::Exec(target) => remote::exec(self.clone(), request, target, seat.clone()).await,
@@ -155,6 +165,25 @@ impl Server {
         }))
     }
 
+    async fn summary(&self, request: &Request<Incoming>) -> Answer {
+        let query = Query::parse(request.uri().query().unwrap_or_default());
+        let only_cpu_and_memory = query.get("only_cpu_and_memory") == Some("true");
+        match self.figures.sample().await {
+            Ok(sample) => answer::json(stats::summary(&sample, &self.config.node, only_cpu_and_memory)),
+            Err(error) => {
+                let text = format!("failed to list pod stats: {error}");
+                answer::text(StatusCode::INTERNAL_SERVER_ERROR, text)
+            }
+        }
+    }
+
+    async fn metrics(&self) -> Answer {
+        let containers = self.config.runtime.containers().await.unwrap_or_default();
+        let sandboxes = self.config.runtime.sandboxes().await.unwrap_or_default();
+        let ready = sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready).count();
+        metrics(stats::kubelet(&self.config.node, ready, &containers))
+    }
+
     async fn logs(&self, request: &Request<Incoming>, target: &Target) -> Answer {
         let query = Query::parse(request.uri().query().unwrap_or_default());
         let options = match LogOptions::parse(&query, self.config.clock.now_micros()) {
@@ -203,6 +232,10 @@ impl Server {
             Err(error) => failed(error.to_string()),
         }
     }
+}
+
+fn metrics(text: String) -> Answer {
+    answer::with_type(StatusCode::OK, answer::PROMETHEUS, text)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

@@ -18,6 +18,7 @@ pub mod logs;
 mod query;
 mod remote;
 mod routes;
+pub mod stats;
 
 #[cfg(test)]
 mod tests;

@@ -81,6 +81,7 @@ pub enum Expression<'a> {
 }
 
 pub enum Verdict<'a> {
+    Accept,
     Drop,
     Jump(&'a str),
 }
@@ -264,11 +265,13 @@ impl List<'_, '_> {
     fn verdict(&mut self, verdict: &Verdict<'_>) {
         const VERDICT: u16 = 2;
         const DROP: i32 = 0;
+        const ACCEPT: i32 = 1;
         const JUMP: i32 = -3;
         self.add("immediate", |data| {
             data.number_be(1, VERDICT_REGISTER).nested(2, |data| {
                 data.nested(VERDICT, |code| {
                     match verdict {
+                        Verdict::Accept => code.bytes(1, &ACCEPT.to_be_bytes()),
                         Verdict::Drop => code.bytes(1, &DROP.to_be_bytes()),
                         Verdict::Jump(chain) => code.bytes(1, &JUMP.to_be_bytes()).text(2, chain),
                     };

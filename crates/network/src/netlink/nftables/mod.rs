@@ -4,34 +4,48 @@ mod expression;
 
 pub use expression::{Address, Expression, Port, Verdict};
 
-use super::batch::{Attributes, Batch, CREATE};
+use super::batch::{APPEND, Attributes, Batch, CREATE, DUMP, attribute, text};
 use super::socket::Socket;
 use super::{Error, Result};
 
 const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
-/// IPv4 and IPv6 in one table.
-const FAMILY_INET: u8 = 1;
 
 const NEW_TABLE: u16 = 0;
 const GET_TABLE: u16 = 1;
 const DELETE_TABLE: u16 = 2;
 const NEW_CHAIN: u16 = 3;
+const GET_CHAIN: u16 = 4;
 const NEW_RULE: u16 = 6;
+const GET_RULE: u16 = 7;
+const DELETE_RULE: u16 = 8;
 const NEW_SET: u16 = 9;
 const NEW_ELEMENTS: u16 = 12;
 const DELETE_ELEMENTS: u16 = 14;
 
+const FIXED_BYTES: usize = 4;
+const POLICY_DROP: u32 = 0;
 /// Of every list in a message.
 const ITEM: u16 = 1;
 /// So many go into one message: an attribute has at most 64 KiB.
 const ELEMENTS_PER_MESSAGE: usize = 256;
 
+/// Which packets a table sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    Any = 0,
+    /// IPv4 and IPv6.
+    Inet = 1,
+    Ipv4 = 2,
+    Ipv6 = 10,
+}
+
 /// Where packets pass.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
     Prerouting = 0,
+    Input = 1,
     Forward = 2,
     Output = 3,
     Postrouting = 4,
@@ -43,6 +57,8 @@ pub struct BaseChain {
     pub kind: &'static str,
     pub hook: Hook,
     pub priority: i32,
+    /// What no rule has decided is dropped.
+    pub drops: bool,
 }
 
 /// A set of keys, or a map from keys to values.
@@ -88,15 +104,21 @@ pub struct Element {
 
 pub struct Transaction {
     batch: Batch,
+    family: Family,
     table: String,
     sets: u32,
 }
 
 impl Transaction {
+    /// On a table of ours.
     pub fn new(table: &str) -> Transaction {
+        Transaction::of(Family::Inet, table)
+    }
+
+    pub fn of(family: Family, table: &str) -> Transaction {
         let mut batch = Batch::new();
-        batch.message(BATCH_BEGIN, 0, &header(0, SUBSYSTEM));
-        Transaction { batch, table: table.to_owned(), sets: 0 }
+        batch.message(BATCH_BEGIN, 0, &header(Family::Any, SUBSYSTEM));
+        Transaction { batch, family, table: table.to_owned(), sets: 0 }
     }
 
     pub fn add_table(&mut self) {
@@ -115,6 +137,9 @@ impl Transaction {
         message.text(1, &table).text(3, name).text(7, base.kind).nested(4, |hook| {
             hook.number_be(1, base.hook as u32).bytes(2, &base.priority.to_be_bytes());
         });
+        if base.drops {
+            message.number_be(5, POLICY_DROP);
+        }
     }
 
     /// One that others jump to.
@@ -123,15 +148,31 @@ impl Transaction {
         self.message(NEW_CHAIN, CREATE).text(1, &table).text(3, name);
     }
 
+    /// Behind those that are there.
     pub fn add_rule(&mut self, chain: &str, expressions: &[Expression<'_>]) {
-        const APPEND: u16 = super::batch::APPEND;
+        self.rule(CREATE | APPEND, chain, expressions);
+    }
+
+    /// Before those that are there, with a word by which it is known.
+    pub fn insert_rule(&mut self, chain: &str, expressions: &[Expression<'_>], comment: &str) {
+        self.rule(CREATE, chain, expressions).bytes(7, &user_data(comment));
+    }
+
+    fn rule(&mut self, flags: u16, chain: &str, expressions: &[Expression<'_>]) -> Attributes<'_> {
         let table = self.table.clone();
-        self.message(NEW_RULE, CREATE | APPEND).text(1, &table).text(2, chain).nested(4, |list| {
+        let mut message = self.message(NEW_RULE, flags);
+        message.text(1, &table).text(2, chain).nested(4, |list| {
             let mut list = expression::List { attributes: list };
             for expression in expressions {
                 expression.write(&mut list);
             }
         });
+        message
+    }
+
+    pub fn delete_rule(&mut self, chain: &str, handle: u64) {
+        let table = self.table.clone();
+        self.message(DELETE_RULE, 0).text(1, &table).text(2, chain).bytes(3, &handle.to_be_bytes());
     }
 
     pub fn add_set(&mut self, set: &Set) {
@@ -179,19 +220,19 @@ impl Transaction {
         if last == 0 {
             return Ok(());
         }
-        self.batch.message(BATCH_END, 0, &header(0, SUBSYSTEM));
+        self.batch.message(BATCH_END, 0, &header(Family::Any, SUBSYSTEM));
         socket.send_acknowledged(self.batch, last, what).map(drop)
     }
 
     fn message(&mut self, kind: u16, flags: u16) -> Attributes<'_> {
-        self.batch.message(SUBSYSTEM << 8 | kind, flags, &header(FAMILY_INET, 0))
+        self.batch.message(SUBSYSTEM << 8 | kind, flags, &header(self.family, 0))
     }
 }
 
 /// Whether there is such a table.
 pub fn has_table(socket: &mut Socket, table: &str) -> Result<bool> {
     let mut batch = Batch::new();
-    batch.message(SUBSYSTEM << 8 | GET_TABLE, 0, &header(FAMILY_INET, 0)).text(1, table);
+    batch.message(SUBSYSTEM << 8 | GET_TABLE, 0, &header(Family::Inet, 0)).text(1, table);
     match socket.send(batch, "cannot look at the rules of nftables") {
         Ok(_) => Ok(true),
         Err(error) if error.is_absent() => Ok(false),
@@ -209,7 +250,69 @@ pub fn remove_table(socket: &mut Socket, table: &str) -> Result<()> {
     }
 }
 
-fn header(family: u8, resource: u16) -> [u8; 4] {
+/// A chain that packets pass by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundChain {
+    pub family: Option<Family>,
+    pub table: String,
+    pub name: String,
+    pub hook: u32,
+    pub drops: bool,
+}
+
+/// The base chains of everybody.
+pub fn base_chains(socket: &mut Socket) -> Result<Vec<FoundChain>> {
+    let mut batch = Batch::new();
+    batch.message(SUBSYSTEM << 8 | GET_CHAIN, DUMP, &header(Family::Any, 0));
+    let answers = socket.dump(batch, "cannot look at the chains of nftables")?;
+    let read = |answer: &Vec<u8>| {
+        let (fixed, attributes) = answer.split_at_checked(FIXED_BYTES)?;
+        Some(FoundChain {
+            family: [Family::Inet, Family::Ipv4, Family::Ipv6].into_iter().find(|family| *family as u8 == fixed[0]),
+            table: attribute(attributes, 1).map(text)?,
+            name: attribute(attributes, 3).map(text)?,
+            hook: attribute(attribute(attributes, 4)?, 1).and_then(number_be)?,
+            drops: attribute(attributes, 5).and_then(number_be) == Some(POLICY_DROP),
+        })
+    };
+    Ok(answers.iter().filter_map(read).collect())
+}
+
+/// The handles of a chain's rules that were inserted with this word.
+pub fn rules_known_as(
+    socket: &mut Socket,
+    family: Family,
+    table: &str,
+    chain: &str,
+    comment: &str,
+) -> Result<Vec<u64>> {
+    let mut batch = Batch::new();
+    batch.message(SUBSYSTEM << 8 | GET_RULE, DUMP, &header(family, 0)).text(1, table).text(2, chain);
+    let answers = socket.dump(batch, "cannot look at the rules of nftables")?;
+    let comment = user_data(comment);
+    let read = |answer: &Vec<u8>| {
+        let attributes = answer.get(FIXED_BYTES..)?;
+        // Kernels may show all rules, whatever was asked for.
+        let here = attribute(attributes, 1).map(text)? == table && attribute(attributes, 2).map(text)? == chain;
+        let ours = here && attribute(attributes, 7) == Some(&comment);
+        let handle = attribute(attributes, 3)?.try_into().ok().map(u64::from_be_bytes)?;
+        ours.then_some(handle)
+    };
+    Ok(answers.iter().filter_map(read).collect())
+}
+
+/// A comment as `nft` and `iptables` show it: a kind, a length, the text.
+fn user_data(comment: &str) -> Vec<u8> {
+    const COMMENT: u8 = 0;
+    let length = u8::try_from(comment.len() + 1).expect("comments are short");
+    [&[COMMENT, length], comment.as_bytes(), &[0]].concat()
+}
+
+fn number_be(value: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(value.get(..4)?.try_into().ok()?))
+}
+
+fn header(family: Family, resource: u16) -> [u8; FIXED_BYTES] {
     let [high, low] = resource.to_be_bytes();
-    [family, 0, high, low]
+    [family as u8, 0, high, low]
 }

@@ -16,6 +16,7 @@ pub(super) mod resources;
 mod sandbox;
 mod security;
 mod services;
+mod storage;
 mod volumes;
 mod watches;
 

@@ -146,6 +146,8 @@ enum Done {
         id: String,
     },
     AllRemoved,
+    /// An old run of a container is gone.
+    Forgotten,
     Listed(Found),
     Written(report::Written),
     Unmounted(Result<(), Problem>),
@@ -168,7 +170,7 @@ impl Worker {
             pod,
             mirror: None,
             origin,
-            state: PodState { without_sandbox: true, ..PodState::default() },
+            state: PodState { without_sandbox: true, mounts_read_only_recursively: true, ..PodState::default() },
             life: Life::Running,
             was_admitted: false,
             volumes: Volumes::default(),
@@ -196,6 +198,10 @@ impl Worker {
                 break;
             }
             self.report();
+            // What there was to say may have been said by now.
+            if matches!(self.life, Life::Stopped(_)) {
+                self.finish();
+            }
             self.wait().await;
         }
     }
@@ -281,6 +287,7 @@ impl Worker {
             Done::HookEnded { name, id, result } => self.take_hook(&name, &id, result),
             Done::Killed { name, id } => self.take_killed(&name, &id),
             Done::AllRemoved => self.take_all_removed(),
+            Done::Forgotten => {}
             Done::Listed(found) => self.take_listed(found),
             Done::Written(written) => self.take_written(written),
             Done::Unmounted(result) => self.take_unmounted(result),

@@ -14,7 +14,7 @@ use super::{Done, Life, Origin, Retry, Sandbox, Worker};
 use crate::api;
 use crate::pod::plan;
 use crate::pod::spec::{self, Role};
-use crate::pod::state::{Exit, Run};
+use crate::pod::state::{Exit, Operation, Run};
 
 /// What is said of a container that never ran, of a pod that is over.
 const UNSTARTED_REASON: &str = "ContainerStatusUnknown";
@@ -89,7 +89,7 @@ impl Worker {
             stopping.grace_seconds = grace;
         }
         self.kill_running(grace, is_shorter);
-        let is_busy = self.state.runs_anything() || self.state.records.iter().any(|record| record.busy);
+        let is_busy = self.state.runs_anything() || self.state.records.iter().any(|record| record.busy.is_some());
         let is_made = matches!(self.sandbox, Sandbox::Making { .. });
         if is_busy || is_made || step == Step::Busy {
             return;
@@ -128,7 +128,7 @@ impl Worker {
                 continue;
             };
             // One whose first hook still runs is there, too.
-            if !record.is_running() && !record.busy {
+            if !record.is_running() && record.busy != Some(Operation::Hook) {
                 continue;
             }
             let (name, id) = (record.name.clone(), raw_id(&record.id).to_owned());

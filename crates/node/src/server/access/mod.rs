@@ -1,8 +1,12 @@
 //! Who asks, and whether they may: the API server decides both, and its answers are kept for a while.
 //!
-//! [`attributes`] is what a request needs to be allowed, as upstream's fine-grained rules have it.
+//! [`attributes`] is what a request needs to be allowed, as upstream's fine-grained rules have it; [`DelegatedAccess`]
+//! asks the API server.
 
 pub mod attributes;
+mod delegated;
+
+pub use delegated::DelegatedAccess;
 
 use std::sync::Arc;
 

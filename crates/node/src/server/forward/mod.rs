@@ -18,7 +18,7 @@ use rkube_streaming::websocket::channels::Codec;
 use rkube_streaming::websocket::handshake::{self, TUNNEL_PREFIX};
 use rkube_streaming::websocket::tunnel::Tunnel;
 
-use super::answer::{self, Answer};
+use super::answer::{self, Answer, Refusal};
 use super::connections::Seat;
 use super::find;
 use super::handlers::Server;
@@ -67,7 +67,7 @@ pub(super) async fn serve(
     };
     let (protocol, head) = match negotiate(&request, ports) {
         Ok(agreed) => agreed,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let upgrading = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
@@ -102,10 +102,10 @@ fn needs_ports(headers: &HeaderMap) -> bool {
     handshake::is_websocket(headers) && !is_tunnel(headers)
 }
 
-fn negotiate(request: &Request<Incoming>, ports: Vec<u16>) -> Result<(Protocol, Response<()>), Answer> {
+fn negotiate(request: &Request<Incoming>, ports: Vec<u16>) -> Result<(Protocol, Response<()>), Refusal> {
     let headers = request.headers();
     if !handshake::is_upgrade(headers) {
-        return Err(answer::line(StatusCode::INTERNAL_SERVER_ERROR, "Upgrade request required"));
+        return Err(answer::line(StatusCode::INTERNAL_SERVER_ERROR, "Upgrade request required").into());
     }
     if is_tunnel(headers) {
         let (_, head) =

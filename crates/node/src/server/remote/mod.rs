@@ -110,7 +110,7 @@ fn upgrade(
 ) -> Answer {
     let Agreed { head, protocol } = match negotiate::remote_command(request.method(), request.headers()) {
         Ok(agreed) => agreed,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let upgrading = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {

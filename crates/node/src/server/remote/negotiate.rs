@@ -8,7 +8,7 @@ use rkube_streaming::websocket::channels::{Codec, Config};
 use rkube_streaming::websocket::handshake;
 
 use super::status::Form;
-use crate::server::answer::{self, Answer};
+use crate::server::answer::{self, Refusal};
 
 /// Of SPDY.
 const VERSIONS: &[&str] = &["v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
@@ -48,9 +48,9 @@ pub struct Agreed {
     pub protocol: Protocol,
 }
 
-pub fn remote_command(method: &Method, headers: &HeaderMap) -> Result<Agreed, Answer> {
+pub fn remote_command(method: &Method, headers: &HeaderMap) -> Result<Agreed, Refusal> {
     if !handshake::is_upgrade(headers) {
-        return Err(answer::line(StatusCode::INTERNAL_SERVER_ERROR, "Upgrade request required"));
+        return Err(answer::line(StatusCode::INTERNAL_SERVER_ERROR, "Upgrade request required").into());
     }
     if handshake::is_websocket(headers) {
         let knows_5 = handshake::requested_protocols(headers).contains(&VERSION_5);
@@ -74,17 +74,17 @@ pub fn remote_command(method: &Method, headers: &HeaderMap) -> Result<Agreed, An
     Ok(Agreed { head, protocol: Protocol::Spdy { version } })
 }
 
-pub fn refused(why: &handshake::Refusal) -> Answer {
+pub fn refused(why: &handshake::Refusal) -> Refusal {
     let mut refusal = answer::line(why.status(), &why.to_string());
     if *why == handshake::Refusal::Version {
         refusal.headers_mut().insert("sec-websocket-version", HeaderValue::from_static("13"));
     }
-    refusal
+    refusal.into()
 }
 
 /// The first of the client's protocols that is among ours, and the head of the answer.
-pub fn spdy_upgrade(headers: &HeaderMap, ours: &[&'static str]) -> Result<(&'static str, Response<()>), Answer> {
-    let bad = |why: String| Err(answer::line(StatusCode::BAD_REQUEST, &format!("unable to upgrade: {why}")));
+pub fn spdy_upgrade(headers: &HeaderMap, ours: &[&'static str]) -> Result<(&'static str, Response<()>), Refusal> {
+    let bad = |why: String| Err(answer::line(StatusCode::BAD_REQUEST, &format!("unable to upgrade: {why}")).into());
     if !headers.contains_key(spdy::PROTOCOL_VERSION) {
         let count = headers.keys_len();
         return bad(format!("header X-Stream-Protocol-Version does not exist in request with {count} headers"));
@@ -113,7 +113,7 @@ pub fn spdy_upgrade(headers: &HeaderMap, ours: &[&'static str]) -> Result<(&'sta
             let value = HeaderValue::from_static(protocol);
             refusal.headers_mut().append("x-accepted-stream-protocol-versions", value);
         }
-        return Err(refusal);
+        return Err(refusal.into());
     };
     let names_spdy = headers.get(UPGRADE).and_then(|value| value.to_str().ok());
     if !names_spdy.is_some_and(|value| value.to_ascii_lowercase().contains("spdy/3.1")) {

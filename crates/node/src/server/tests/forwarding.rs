@@ -10,7 +10,7 @@ use super::TestServer;
 use super::commands::SpdyClient;
 
 /// Answers what it was sent, twice, when the other side has no more.
-async fn twice() -> u16 {
+pub(super) async fn twice() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {

@@ -1,7 +1,9 @@
 //! The whole server, over TLS on loopback, against clients that speak by hand.
 
+mod client_go;
 mod commands;
 mod fake;
+mod figures;
 mod forwarding;
 mod log_requests;
 mod requests;

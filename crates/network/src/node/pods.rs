@@ -1,190 +1,33 @@
-//! What the host has of the network, and how it gets it: everything here happens on one thread, one thing after another, as
-//! the kernel would have it anyway.
+//! Pods on the host: what each of them has, made and removed.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
-use rkube_machinery::names::address::Subnet;
 use rkube_runtime::api::{Attachment, PortMapping};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
-use crate::claim::Claim;
-use crate::config::{Config, LINK_PREFIX, link_name};
+use super::{Node, absent_is_fine};
+use crate::config::{LINK_PREFIX, link_name};
 use crate::error::Error;
-use crate::netlink::nftables::{self, Transaction};
+use crate::netlink::nftables::Transaction;
 use crate::netlink::route::{self, MacAddress, Setting, Veth};
-use crate::netlink::socket::Answer;
 use crate::netlink::{self, Batch, Socket};
-use crate::pool::Pool;
-use crate::reaper::{self, Reaper};
-use crate::records::{Record, Records, check_id};
+use crate::records::{Record, check_id};
 use crate::sandbox::{self, Inside, host};
-use crate::{ports, rules, sysctl};
+use crate::{ports, reaper};
 
 /// Of all host's ends: each is alone on its link.
 const HOST_MAC: MacAddress = [0xee; 6];
-/// Where the way out leads nowhere.
-const MTU_DEFAULT: u32 = 1500;
-/// Somebody who is not there (RFC 5737): only looked up, never sent to.
-const SOMEBODY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+/// How long to wait for a link to carry what is sent.
+const CARRIER_PAUSE: Duration = Duration::from_micros(200);
+const CARRIER_CHECKS_MAX: u32 = 100;
 const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
 
-pub struct Node {
-    config: Config,
-    route: Socket,
-    /// Or why there can be no rules.
-    rules: Result<Socket, String>,
-    records: Records,
-    pools: Vec<Pool>,
-    mtu: u32,
-    reaper: Reaper,
-    _claim: Claim,
-}
-
 impl Node {
-    /// What there is; nothing is made yet.
-    pub fn open(config: Config) -> Result<Node, Error> {
-        let claim = Claim::take(&config.name)?;
-        let records = Records::open(&config.state_directory.join("sandboxes"))?;
-        let mut route = Socket::route()?;
-        let mtu = route::mtu_towards(&mut route, SOMEBODY)?.unwrap_or(MTU_DEFAULT);
-        let rules = Socket::netfilter().map_err(|error| error.to_string());
-        let ranges = config.pod_ranges.clone();
-        let mut node =
-            Node { config, route, rules, records, pools: Vec::new(), mtu, reaper: Reaper::start(), _claim: claim };
-        node.set_pod_ranges(&ranges);
-        Ok(node)
-    }
-
-    /// Where pods get their addresses from, from now on. Those that have one keep it.
-    pub fn set_pod_ranges(&mut self, ranges: &[Subnet]) {
-        self.pools = ranges.iter().map(|range| Pool::new(*range, &self.config.gateways)).collect();
-        for (_, record) in self.records.iter() {
-            for address in &record.addresses {
-                let known = self.pools.iter_mut().any(|pool| pool.mark(*address));
-                tracing::debug!(%address, known, "a pod has this address already");
-            }
-        }
-    }
-
-    pub fn has_pod_ranges(&self) -> bool {
-        !self.pools.is_empty()
-    }
-
-    /// Why there are no rules, if so.
-    pub fn rules_problem(&self) -> Option<&str> {
-        self.rules.as_ref().err().map(String::as_str)
-    }
-
-    /// Makes whatever is missing of what belongs to the host and of what pods have there.
-    pub fn ensure(&mut self) -> Result<(), Error> {
-        self.forward()?;
-        self.ensure_rules()?;
-        self.ensure_interface()?;
-        self.ensure_ways()
-    }
-
-    /// Looks whether somebody else has removed what is ours, as a firewall does that replaces all rules.
-    pub fn check(&mut self) -> Result<(), Error> {
-        let table = match &mut self.rules {
-            Ok(socket) => nftables::has_table(socket, &self.config.name)?,
-            Err(_) => true,
-        };
-        let interface = route::find_link(&mut self.route, &self.config.interface())?.is_some();
-        if table && interface {
-            return Ok(());
-        }
-        tracing::warn!(table, interface, "somebody removed a part of the network of pods: it is made again");
-        self.ensure()
-    }
-
-    fn forward(&self) -> Result<(), Error> {
-        for v4 in self.config.families() {
-            let path = if v4 { "/proc/sys/net/ipv4/ip_forward" } else { "/proc/sys/net/ipv6/conf/all/forwarding" };
-            sysctl::ensure(path, "1").map_err(|error| Error::Problem(format!("cannot set {path} to 1: {error}")))?;
-        }
-        Ok(())
-    }
-
-    /// Not to be had everywhere, and much works without.
-    fn ensure_rules(&mut self) -> Result<(), Error> {
-        let Ok(socket) = &mut self.rules else { return Ok(()) };
-        let mut transaction = Transaction::new(&self.config.name);
-        rules::replace(&mut transaction, &self.config);
-        for (_, record) in self.records.iter() {
-            for (set, element) in ports::elements(record) {
-                transaction.add_elements(set, &[element]);
-            }
-        }
-        match transaction.commit(socket, "cannot make the rules of nftables") {
-            Err(error) if error.errno() == Some(Errno::PERM) => return Err(error.into()),
-            Err(error) => self.rules = Err(error.to_string()),
-            Ok(()) => {}
-        }
-        Ok(())
-    }
-
-    /// A link without ports, which is there for its addresses.
-    fn ensure_interface(&mut self) -> Result<(), Error> {
-        let name = self.config.interface();
-        let what = "cannot make the interface of the gateway";
-        if route::find_link(&mut self.route, &name)?.is_none() {
-            let mut made = Ok(Vec::new());
-            for kind in ["bridge", "dummy"] {
-                let mut batch = Batch::new();
-                route::add_link(&mut batch, &name, kind);
-                made = self.route.send(batch, what);
-                if !made.as_ref().is_err_and(|error| error.errno() == Some(Errno::OPNOTSUPP)) {
-                    break;
-                }
-            }
-            made?;
-        }
-        let mut batch = Batch::new();
-        route::set_up(&mut batch, &name, "", &[]);
-        self.route.send(batch, what)?;
-        let link = route::find_link(&mut self.route, &name)?.ok_or(netlink::Error::Garbled { what })?.index;
-        let mut batch = Batch::new();
-        let service = self.config.api.filter(|_| self.rules.is_err()).map(|api| api.service.ip());
-        for address in self.config.gateways.iter().copied().chain(service) {
-            route::add_address(&mut batch, link, address);
-        }
-        for range in &self.config.service_ranges {
-            let gateway = self.config.gateway(range.address.is_ipv4());
-            if gateway.is_some() {
-                route::add_link_route(&mut batch, link, *range, gateway);
-            }
-        }
-        self.route.send(batch, what)?;
-        Ok(())
-    }
-
-    /// The ways to pods that are there already: whoever removed the gateway's addresses removed these with them.
-    fn ensure_ways(&mut self) -> Result<(), Error> {
-        let links = route::links(&mut self.route)?;
-        let mut batch = Batch::new();
-        for (sandbox, record) in self.records.iter() {
-            let name = link_name(sandbox);
-            if let Some(link) = links.iter().find(|link| link.name == name) {
-                self.add_ways(&mut batch, link.index, &record.addresses);
-            }
-        }
-        if !batch.is_empty() {
-            self.route.send(batch, "cannot make the routes to pods")?;
-        }
-        Ok(())
-    }
-
-    fn add_ways(&self, batch: &mut Batch, link: u32, addresses: &[IpAddr]) {
-        for address in addresses {
-            route::add_neighbour(batch, link, *address, pod_mac(addresses));
-            route::add_link_route(batch, link, host(*address), self.config.gateway(address.is_ipv4()));
-        }
-    }
-
     pub fn attach(&mut self, attachment: &Attachment) -> Result<Vec<IpAddr>, Error> {
         let sandbox = attachment.sandbox.as_str();
         check_id(sandbox)?;
@@ -286,7 +129,29 @@ impl Node {
         let mut batch = Batch::new();
         self.add_ways(&mut batch, link, &record.addresses);
         self.route.send(batch, "cannot make the route to a pod")?;
+        self.await_carrier(&name)?;
         self.add_elements(record)
+    }
+
+    /// The end that was set up first learns of the other a moment later, and drops what is sent until then: the first
+    /// connection would begin with a pause of a second. Newer kernels see to it when they are asked for the link's state.
+    fn await_carrier(&mut self, name: &str) -> Result<(), Error> {
+        for _ in 0..CARRIER_CHECKS_MAX {
+            match route::find_link(&mut self.route, name)? {
+                Some(link) if !link.carries => std::thread::sleep(CARRIER_PAUSE),
+                _ => return Ok(()),
+            }
+        }
+        tracing::debug!(name, "the link of a pod does not carry yet");
+        Ok(())
+    }
+
+    /// Ways to a pod's addresses.
+    pub(super) fn add_ways(&self, batch: &mut Batch, link: u32, addresses: &[IpAddr]) {
+        for address in addresses {
+            route::add_neighbour(batch, link, *address, pod_mac(addresses));
+            route::add_link_route(batch, link, host(*address), self.config.gateway(address.is_ipv4()));
+        }
     }
 
     fn add_elements(&mut self, record: &Record) -> Result<(), Error> {
@@ -296,7 +161,11 @@ impl Node {
         for (set, element) in elements {
             transaction.add_elements(set, &[element]);
         }
-        Ok(transaction.commit(socket, "cannot open host ports")?)
+        transaction.commit(socket, "cannot open host ports")?;
+        if let Err(error) = ports::forget_earlier(socket, record) {
+            tracing::warn!(%error, "who sends datagrams to a host port already reaches its pod after a pause only");
+        }
+        Ok(())
     }
 
     /// Nothing leads there any more when this returns; the link itself may take a moment longer.
@@ -348,6 +217,9 @@ impl Node {
         if let Err(error) = transaction.commit(socket, "cannot close host ports") {
             tracing::debug!(%error, "host ports were not as recorded");
         }
+        if let Err(error) = ports::forget(socket, record) {
+            tracing::warn!(%error, "who sends datagrams to a host port goes on sending them to a pod that is gone");
+        }
     }
 
     /// Removes what belongs to other sandboxes than these.
@@ -378,33 +250,6 @@ impl Node {
             reaper::bury(&mut self.route)?;
         }
         Ok(())
-    }
-
-    /// Leaves nothing of it on the host, but for what others may have come to rely on: that packets are forwarded.
-    pub fn tear_down(&mut self) -> Result<(), Error> {
-        self.retain(&[])?;
-        if let Ok(socket) = &mut self.rules {
-            nftables::remove_table(socket, &self.config.name)?;
-        }
-        let mut batch = Batch::new();
-        route::delete_link(&mut batch, &self.config.interface());
-        absent_is_fine(self.route.send(batch, "cannot remove the interface of the gateway"))?;
-        let directory = &self.config.state_directory;
-        match std::fs::remove_dir_all(directory) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::Record { path: directory.display().to_string(), source })
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Whether there was something.
-fn absent_is_fine(result: netlink::Result<Vec<Answer>>) -> Result<bool, Error> {
-    match result {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_absent() => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Pods on a node whose runtime does what it is told, from their creation to their end.
 
+mod probes;
+
 use std::time::Duration;
 
 use super::prepare_api::Problem;
@@ -250,5 +252,58 @@ async fn an_api_that_does_not_answer_stops_nothing() {
     assert_eq!(node.runtime.running(), ["a#1"]);
     *node.api.is_down.lock() = false;
     node.seconds(20).await;
+    assert_eq!(node.shows("p"), "Running a:running*1+");
+}
+
+#[tokio::test(start_paused = true)]
+async fn static_pods_come_and_go_with_their_files() {
+    let mut node = TestNode::start().await;
+    let directory = node.directory.path().join("manifests");
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("web.yaml");
+    let text = |image: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, namespace: ns}}\nspec: {{containers: [{{name: a, image: {image}}}]}}\n"
+        )
+    };
+    std::fs::write(&file, text("x:1")).unwrap();
+    node.seconds(2).await;
+    assert_eq!(node.shows("web-n1"), "Running a:running+");
+    let mirror = node.pod("web-n1").unwrap();
+    let annotations = mirror.get("metadata").map("annotations");
+    assert_eq!(annotations.str("kubernetes.io/config.source"), "file");
+    assert_eq!(annotations.str("kubernetes.io/config.mirror"), annotations.str("kubernetes.io/config.hash"));
+    assert_eq!(mirror.get("metadata").list("ownerReferences")[0].str("kind"), "Node");
+    // It survives a restart, and the removal of its mirror.
+    node.crash().await;
+    node.boot().await;
+    node.api.remove("pods", "ns", "web-n1");
+    node.seconds(10).await;
+    assert_eq!(node.shows("web-n1"), "Running a:running+");
+    assert_eq!(node.runtime.called("start"), ["start a#0"]);
+    // Another image is another pod.
+    std::fs::write(&file, text("x:22")).unwrap();
+    node.seconds(40).await;
+    assert_eq!(node.shows("web-n1"), "Running a:running+");
+    assert_eq!(node.runtime.running().len(), 1);
+    std::fs::remove_file(&file).unwrap();
+    node.seconds(40).await;
+    assert_eq!(node.shows("web-n1"), "gone");
+    assert_eq!(node.runtime.sandbox_ids(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_at_everything_starts_nothing_twice() {
+    let node = TestNode::start().await;
+    node.create("p", r#""containers":[{"name":"a","image":"web","imagePullPolicy":"Always"}]"#).await;
+    *node.runtime.pull_takes.lock() = Duration::from_secs(30);
+    node.runtime.end("c2", 1);
+    for _ in 0..20 {
+        node.seconds(1).await;
+        node.runtime.miss();
+    }
+    node.seconds(30).await;
+    assert_eq!(node.runtime.called("pull").len(), 2);
+    assert_eq!(node.runtime.called("start"), ["start a#0", "start a#1"]);
     assert_eq!(node.shows("p"), "Running a:running*1+");
 }
