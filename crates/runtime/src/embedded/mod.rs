@@ -18,7 +18,7 @@ mod streams;
 mod terminal;
 
 pub use images::{Images, Prepared};
-pub use stored::{Pull, StoredImages};
+pub use stored::{Pull, StoredImages, pull_from};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
