@@ -11,6 +11,7 @@ use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::PARALLEL_LAYERS;
+use super::copy::copy_layers;
 use super::digest::{Digest, Hasher};
 use super::error::Doing;
 use super::index::Layer;
@@ -187,6 +188,16 @@ impl<'a> Work<'a> {
         make(&work)?;
         match (Stack { lower: &lower, upper: &files, work: &work }).mount(&target) {
             Ok(()) => {}
+            Err(error) if overlay::is_refused(error, &target) => {
+                copy_layers(&lower, &files)?;
+                return match self.unpack(index, &files, Onto::Merged)? {
+                    Outcome::Complete(summary) => {
+                        self.finished(index);
+                        fresh(directory, name, summary, true)
+                    }
+                    Outcome::NeedsLower => Err(Error::corrupt("a layer relies on what is in none")),
+                };
+            }
             Err(error) => return Err(Error::Io(format!("mount the layers below layer {index}"), error.into())),
         }
         let result = self.unpack(index, &target, Onto::Merged);

@@ -19,6 +19,7 @@ pub mod bounds;
 mod collect;
 mod compression;
 mod config;
+mod copy;
 mod digest;
 mod error;
 mod index;

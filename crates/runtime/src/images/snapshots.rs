@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::copy::copy_layers;
 use super::digest::Digest;
 use super::error::Doing;
 use super::layers::FILES;
@@ -133,7 +134,15 @@ impl Snapshots {
         if lower.is_empty() {
             return rustix::mount::mount_bind(&upper, &root).doing(|| format!("mount {}", root.display()));
         }
-        Stack { lower: &lower, upper: &upper, work: &work }.mount(&root).doing(|| format!("mount {}", root.display()))
+        let doing = || format!("mount {}", root.display());
+        match (Stack { lower: &lower, upper: &upper, work: &work }).mount(&root) {
+            Err(error) if overlay::is_refused(error, &root) => {
+                write_facts(directory, &Facts { image: facts.image.clone(), layers: Vec::new(), copied: true })?;
+                copy_layers(&lower, &root)?;
+                rustix::mount::mount_bind(&root, &root).doing(doing)
+            }
+            other => other.doing(doing),
+        }
     }
 
     fn directory(&self, container: &str) -> Result<PathBuf> {

@@ -24,7 +24,7 @@ use super::digest::{Digest, Hashing};
 use super::tar::Reader;
 use super::{Error, Result};
 
-pub(super) use self::tree::{names, open_directory};
+pub(super) use self::tree::{OPAQUE_NAME, OPAQUE_VALUE, is_whiteout, names, open_directory, remove_below};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Onto {
