@@ -29,6 +29,8 @@ const FACTS: &str = "layer.json";
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Facts {
     bytes: u64,
+    #[serde(default)]
+    entries: u64,
     whole: bool,
 }
 
@@ -266,15 +268,17 @@ fn existing(store: &Store, name: &str) -> Result<Option<Ready>> {
     };
     let facts: Facts = serde_json::from_slice(&content)
         .map_err(|error| Error::corrupt(format_args!("{}: {error}", path.display())))?;
-    let layer = Layer { name: name.to_owned(), bytes: facts.bytes, whole: facts.whole };
+    let Facts { bytes, entries, whole } = facts;
+    let layer = Layer { name: name.to_owned(), bytes, entries, whole };
     Ok(Some(Ready { layer, fresh: None }))
 }
 
 fn fresh(directory: PathBuf, name: String, summary: Summary, whole: bool) -> Result<Ready> {
-    let facts = Facts { bytes: summary.bytes, whole };
+    let Summary { bytes, entries } = summary;
+    let facts = Facts { bytes, entries, whole };
     let content = serde_json::to_vec(&facts).expect("numbers have a form in JSON");
     std::fs::write(directory.join(FACTS), content).doing(|| format!("write {}", directory.join(FACTS).display()))?;
-    Ok(Ready { layer: Layer { name, bytes: facts.bytes, whole }, fresh: Some(directory) })
+    Ok(Ready { layer: Layer { name, bytes, entries, whole }, fresh: Some(directory) })
 }
 
 /// What a layer is called together with all below it.

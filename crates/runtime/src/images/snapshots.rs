@@ -176,6 +176,19 @@ pub(super) fn layers_in_use(store: &Store) -> Result<HashSet<String>> {
     Ok(facts.flat_map(|facts| facts.layers).collect())
 }
 
+/// What all containers have written.
+pub(super) fn written(store: &Store) -> Result<Usage> {
+    let snapshots = Snapshots::of(store);
+    let mut total = Usage::default();
+    for container in snapshots.list()? {
+        // It may be gone in the meantime.
+        let usage = snapshots.usage(&container).unwrap_or_default();
+        total.bytes += usage.bytes;
+        total.inodes += usage.inodes;
+    }
+    Ok(total)
+}
+
 /// Ids of the images that containers are made of.
 pub(super) fn images_in_use(store: &Store) -> Result<HashSet<String>> {
     let snapshots = store.directory().join("snapshots");
@@ -194,7 +207,7 @@ fn write_facts(directory: &Path, facts: &Facts) -> Result<()> {
 
 /// Adds up what is below a directory, however deep, without leaving its file system, with two open files. Others may
 /// change it meanwhile: where the way back up is lost, what was counted so far is the answer.
-pub(super) fn walk(directory: &Path) -> Result<Usage> {
+fn walk(directory: &Path) -> Result<Usage> {
     let doing = || format!("measure {}", directory.display());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut current = rustix::fs::open(directory, flags, Mode::empty()).doing(doing)?;

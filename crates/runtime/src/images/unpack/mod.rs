@@ -13,6 +13,8 @@
 //! refused. Attributes by which overlayfs would be told something (`trusted.*`) are left out.
 
 mod entries;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use std::io::Read;
