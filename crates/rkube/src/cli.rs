@@ -63,9 +63,30 @@ pub enum Command {
     /// Make the programs that Go's test environments (envtest) start, and print their directory
     #[command(after_help = ENVTEST_EXAMPLES)]
     Envtest(Envtest),
+    /// End all pods of this machine and remove what its node made: mounts, cgroups, interfaces, rules
+    #[command(after_help = RESET_EXAMPLES)]
+    Reset(Reset),
     /// Have systemd run Kubernetes on this machine, now and whenever it starts
     #[command(after_help = INSTALL_EXAMPLES)]
     Install(Install),
+}
+
+const RESET_EXAMPLES: &str = "\
+Nothing of rkube may run on the data directory: stop it first (`systemctl stop rkube` where it is a service). Images and what
+the cluster holds stay, unless --data is given: pods that are still among it start anew with the next `rkube up`.
+
+Examples:
+  sudo rkube reset
+  sudo rkube reset --data";
+
+#[derive(Debug, Args)]
+pub struct Reset {
+    /// Remove the data directory, too: all objects, certificates, images and logs
+    #[arg(long)]
+    pub data: bool,
+
+    #[command(flatten)]
+    pub data_directory: DataDirectory,
 }
 
 const INSTALL_EXAMPLES: &str = "\

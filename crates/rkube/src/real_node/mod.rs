@@ -4,8 +4,9 @@ mod network;
 mod places;
 mod start;
 
+pub use network::NAME as NETWORK_NAME;
 pub use places::Places;
-pub use start::RealNode;
+pub use start::{CGROUP, RealNode, runtime};
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

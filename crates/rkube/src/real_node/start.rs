@@ -26,7 +26,7 @@ use crate::pki::{self, ServerNames};
 use crate::{advertise, up};
 
 /// The cgroup of all pods, as upstream's.
-const CGROUP: &str = "kubepods";
+pub const CGROUP: &str = "kubepods";
 
 pub struct RealNode {
     name: String,
@@ -117,7 +117,8 @@ impl RealNode {
     }
 }
 
-async fn runtime(places: &Places, registries: Registries, network: Option<Network>) -> anyhow::Result<Embedded> {
+/// What runs the containers, with those that an earlier life left. No network: pods have none of their own.
+pub async fn runtime(places: &Places, registries: Registries, network: Option<Network>) -> anyhow::Result<Embedded> {
     let images = Store::open(&places.images).context("cannot open the images")?;
     let pull = embedded::pull_from(&images, registries);
     let config = embedded::Config {

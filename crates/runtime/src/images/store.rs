@@ -158,7 +158,8 @@ impl Store {
             mountpoint: directory.display().to_string(),
             used_bytes: used.bytes,
             used_inodes: used.inodes,
-            capacity_bytes: figures.f_blocks * figures.f_frsize,
+            // What is kept for others is nothing that could fill up.
+            capacity_bytes: (figures.f_blocks - figures.f_bfree + figures.f_bavail) * figures.f_frsize,
             available_bytes: figures.f_bavail * figures.f_frsize,
         })
     }
