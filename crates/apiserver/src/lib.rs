@@ -45,7 +45,7 @@ mod warnings;
 pub use content::Body;
 pub use features::Features;
 pub use health::Probe;
-pub use in_process::Followed;
+pub use in_process::{Followed, Scope};
 pub use kubelet::KubeletClient;
 pub use limits::InFlightMax;
 pub use nodes::{Connection, NodeAnswer, NodeProvider};

@@ -90,6 +90,6 @@ pub fn config() -> Config {
         log: Arc::new(|| Ok(())),
         kubelet: crate::kubelet::KubeletClient::default(),
         disabled_plugins: Vec::new(),
-        authorization: vec![Mode::Rbac],
+        authorization: vec![Mode::Node, Mode::Rbac],
     }
 }

@@ -8,6 +8,9 @@ pub struct Condition {
     #[serde(rename = "type")]
     pub kind: String,
     pub status: String,
+    /// Only Jobs have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_probe_time: Option<String>,
     /// Only Deployments have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<String>,

@@ -9,12 +9,14 @@ mod endpoints;
 mod endpointslice;
 mod endpointslice_mirroring;
 mod garbage_collector;
+mod jobs;
 mod metadata;
 mod namespaced;
 mod namespaces;
 mod node_ipam;
 mod node_lifecycle;
 mod nodes;
+mod owner;
 mod pod_gc;
 mod pods;
 mod replica_sets;
@@ -26,6 +28,7 @@ mod service_accounts;
 mod service_cidrs;
 mod services;
 mod template;
+mod ttl_after_finished;
 mod volume_protection;
 
 use std::sync::Arc;
@@ -120,6 +123,8 @@ pub fn start(config: &Config) -> Manager {
         "replication-controller",
         replica_sets::run_replication_controllers,
     );
+    starter.add("job-controller", "job-controller", jobs::run);
+    starter.add("ttl-after-finished-controller", "ttl-after-finished-controller", ttl_after_finished::run);
     let missing = config.selection.missing(&starter.there);
     if !missing.is_empty() {
         tracing::warn!(controllers = missing.join(","), "these controllers do not exist yet");

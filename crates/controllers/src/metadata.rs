@@ -113,6 +113,9 @@ pub struct RawMetadata<'a> {
     creation_timestamp: Option<Cow<'a, str>>,
     #[serde(borrow)]
     deletion_timestamp: Option<Cow<'a, str>>,
+    pub deletion_grace_period_seconds: Option<i64>,
+    #[serde(borrow)]
+    finalizers: Option<Vec<Borrowed<'a>>>,
     pub generation: i64,
 }
 
@@ -140,6 +143,10 @@ impl RawMetadata<'_> {
 
     pub fn owners(&self) -> impl Iterator<Item = Arc<Owner>> {
         self.owner_references.iter().flatten().map(RawOwner::shared)
+    }
+
+    pub fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().flatten().any(|known| known.0 == finalizer)
     }
 
     pub fn created(&self) -> Option<i64> {

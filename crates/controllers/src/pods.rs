@@ -15,6 +15,12 @@ use serde::Deserialize;
 use crate::metadata::{Labels, Owner, RawMetadata, seconds};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// By it a pod is kept until its Job has counted it.
+pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
+/// Both an annotation and a label.
+pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+pub const INDEX_IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 #[derive(Clone, Debug, Default)]
 #[allow(dead_code, reason = "some fields are for controllers to come")]
@@ -44,6 +50,28 @@ pub struct Pod {
     /// Whether the node put it out to save itself.
     pub evicted: bool,
     pub network: Network,
+    /// Whether a Job has still to count it, and keeps it until then.
+    pub tracked: bool,
+    /// What only its Job wants to know.
+    pub job: Option<Box<OfJob>>,
+}
+
+/// What a Job wants to know of its pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OfJob {
+    /// Its completion index.
+    pub index: Option<i64>,
+    /// How often the index failed before, and how often that did not count.
+    pub failures: i64,
+    pub ignored_failures: i64,
+    /// When it ended, as far as is known, in seconds.
+    pub finished: i64,
+    /// The restarts of all of its containers.
+    pub restarts: i64,
+    /// Of a pod that failed: the containers that ended with a code other than 0, in the order in which they are looked at.
+    pub exits: Box<[(Text, i32)]>,
+    /// Of a pod that failed: types and states of its conditions.
+    pub conditions: Box<[(Text, Text)]>,
 }
 
 /// How a pod is reached.
@@ -95,6 +123,18 @@ impl Index<Pod> for Orphans {
     }
 }
 
+/// Pods that a Job has to look at, by its uid: those that have not ended, and those that it has not counted.
+pub struct OpenOfJob;
+
+impl Index<Pod> for OpenOfJob {
+    type Key = Text;
+
+    fn keys(_: &Key, pod: &Pod) -> impl IntoIterator<Item = Text> {
+        let open = pod.job.is_some() && (pod.tracked || !pod.is_terminal());
+        pod.controller.as_ref().filter(|_| open).map(|owner| owner.uid.clone())
+    }
+}
+
 /// All pods.
 pub fn informer(caches: &Caches) -> Informer<Pod> {
     caches.view(&ApiResource::erase::<v1::Pod>(&()), Selection::default(), Pod::read)
@@ -132,6 +172,8 @@ impl Pod {
             deletion_cost: metadata.annotations.get(DELETION_COST).and_then(deletion_cost).unwrap_or(0),
             evicted: status.reason.as_deref() == Some("Evicted"),
             network: network(&spec, &status),
+            tracked: metadata.has_finalizer(TRACKING),
+            job: metadata.controller().filter(|owner| owner.kind == "Job").map(|_| of_job(&metadata, &spec, &status)),
         })
     }
 
@@ -178,6 +220,45 @@ impl Phase {
             _ => Phase::Pending,
         }
     }
+}
+
+fn of_job(metadata: &RawMetadata<'_>, spec: &RawSpec<'_>, status: &RawStatus<'_>) -> Box<OfJob> {
+    let number = |annotation: &str| {
+        let number = metadata.annotations.get(annotation).and_then(|text| text.parse::<i64>().ok());
+        number.filter(|number| (0..=i64::from(i32::MAX)).contains(number))
+    };
+    let (main, init) = (status.container_statuses.iter().flatten(), status.init_container_statuses.iter().flatten());
+    let failed = status.phase.as_deref() == Some("Failed") || metadata.deleted().is_some();
+    let exit = |container: &RawContainerStatus<'_>| {
+        let code = container.state.as_ref()?.terminated.as_ref()?.exit_code;
+        (failed && code != 0).then(|| (Text::new(&container.name), code))
+    };
+    let conditions = status.conditions.iter().flatten().filter(|_| failed);
+    Box::new(OfJob {
+        index: number(COMPLETION_INDEX),
+        failures: number(INDEX_FAILURES).unwrap_or(0),
+        ignored_failures: number(INDEX_IGNORED_FAILURES).unwrap_or(0),
+        finished: finished(metadata, spec, status).or(metadata.created()).unwrap_or(0),
+        restarts: main.clone().chain(init.clone()).map(|container| i64::from(container.restart_count)).sum(),
+        exits: main.chain(init).filter_map(exit).collect(),
+        conditions: conditions.map(|one| (Text::new(&one.kind), Text::new(&one.status))).collect(),
+    })
+}
+
+/// When a pod ended: with its last container, when it was not ready any more, or when it was deleted.
+fn finished(metadata: &RawMetadata<'_>, spec: &RawSpec<'_>, status: &RawStatus<'_>) -> Option<i64> {
+    let init = status.init_container_statuses.iter().flatten().filter(|container| spec.is_sidecar(&container.name));
+    let ends = status.container_statuses.iter().flatten().chain(init).map(|container| {
+        let ended = container.state.as_ref()?.terminated.as_ref()?;
+        seconds(ended.finished_at.as_deref())
+    });
+    let last = ends.collect::<Option<Vec<i64>>>().and_then(|ends| ends.into_iter().max());
+    let unready = || {
+        let ready = status.conditions.iter().flatten().find(|condition| condition.kind == "Ready")?;
+        seconds(ready.last_transition_time.as_deref()).filter(|_| ready.status == "False")
+    };
+    let deleted = || Some(metadata.deleted()? - metadata.deletion_grace_period_seconds.unwrap_or(0));
+    last.or_else(unready).or_else(deleted)
 }
 
 fn network(spec: &RawSpec<'_>, status: &RawStatus<'_>) -> Network {
@@ -311,6 +392,23 @@ struct RawContainerStatus<'a> {
     name: Cow<'a, str>,
     #[serde(default)]
     restart_count: i32,
+    #[serde(borrow, default)]
+    state: Option<RawState<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawState<'a> {
+    #[serde(borrow, default)]
+    terminated: Option<RawTerminated<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawTerminated<'a> {
+    #[serde(default)]
+    exit_code: i32,
+    #[serde(borrow, default)]
+    finished_at: Option<Cow<'a, str>>,
 }
 
 #[cfg(test)]

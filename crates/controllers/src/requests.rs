@@ -21,6 +21,7 @@ pub struct Written {
 pub struct WrittenMetadata {
     pub name: String,
     pub uid: String,
+    pub resource_version: String,
     pub deletion_timestamp: Option<String>,
 }
 
@@ -42,6 +43,13 @@ pub async fn patch(client: &Client, path: &str, body: &Value) -> Result<Written,
 
 pub async fn delete(client: &Client, path: &str) -> Result<Written, kube::Error> {
     let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1" });
+    send(client, Method::DELETE, path, JSON, options.to_string().into_bytes()).await
+}
+
+/// Deletes with these options.
+pub async fn delete_with(client: &Client, path: &str, mut options: Value) -> Result<Written, kube::Error> {
+    options["kind"] = "DeleteOptions".into();
+    options["apiVersion"] = "v1".into();
     send(client, Method::DELETE, path, JSON, options.to_string().into_bytes()).await
 }
 

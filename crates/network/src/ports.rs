@@ -6,6 +6,7 @@ use rkube_runtime::api::{PortMapping, Protocol};
 
 use crate::error::Error;
 use crate::netlink::nftables::Element;
+use crate::netlink::{self, Socket, conntrack};
 use crate::records::{Record, Records};
 use crate::rules::Maps;
 
@@ -75,6 +76,25 @@ pub fn elements(record: &Record) -> Vec<(&'static str, Element)> {
         }
     }
     elements
+}
+
+/// The kernel remembers where datagrams went before there was a port, and for a while after there is none.
+pub fn forget_earlier(socket: &mut Socket, record: &Record) -> netlink::Result<()> {
+    for port in record.ports.iter().filter(|port| port.protocol == Protocol::Udp) {
+        for address in &record.addresses {
+            conntrack::forget_unanswered(socket, address.is_ipv4(), protocol_number(port.protocol), port.host_port)?;
+        }
+    }
+    Ok(())
+}
+
+pub fn forget(socket: &mut Socket, record: &Record) -> netlink::Result<()> {
+    if record.ports.iter().any(|port| port.protocol == Protocol::Udp) {
+        for address in &record.addresses {
+            conntrack::forget_answers_of(socket, *address)?;
+        }
+    }
+    Ok(())
 }
 
 fn protocol_number(protocol: Protocol) -> u8 {

@@ -7,6 +7,7 @@
 
 pub mod admission;
 mod api;
+mod digest;
 pub mod pod;
 pub mod real;
 mod registration;

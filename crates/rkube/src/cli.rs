@@ -11,6 +11,7 @@ use rkube_controllers::Selection;
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 use crate::identity::IdentityFlags;
 use crate::node_addresses::NodeAddressFlags;
+use crate::real_node::RealNodeFlags;
 use crate::simulated_nodes::SimulatedNodeFlags;
 
 /// The Kubernetes release whose interface rkube serves.
@@ -41,7 +42,10 @@ Examples:
 
   Keep a copy of everything, and start elsewhere from it:
     rkube store save backup.rkube
-    rkube store restore backup.rkube --data-dir /srv/rkube";
+    rkube store restore backup.rkube --data-dir /srv/rkube
+
+  Have an image that Docker has built on the node:
+    docker save web:v1 | rkube image load -";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -52,6 +56,9 @@ pub enum Command {
     /// Save and restore what the cluster holds
     #[command(subcommand)]
     Store(Store),
+    /// Load, pull, list and remove the images of this machine's node
+    #[command(subcommand)]
+    Image(ImageCommand),
     /// Make the programs that Go's test environments (envtest) start, and print their directory
     #[command(after_help = ENVTEST_EXAMPLES)]
     Envtest(Envtest),
@@ -194,6 +201,9 @@ pub struct Up {
 
     #[command(flatten)]
     pub nodes: SimulatedNodeFlags,
+
+    #[command(flatten)]
+    pub real: RealNodeFlags,
 }
 
 const UP_EXAMPLES: &str = "\
@@ -239,6 +249,39 @@ pub enum Store {
         /// The directory to fill; its store must be empty
         #[arg(long, value_name = "DIR")]
         data_dir: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// Load the images of archives that `docker save` or a tool of OCI has written; `-` reads one from stdin
+    Load {
+        #[arg(value_name = "FILE.tar", required = true)]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        data: DataDirectory,
+    },
+    /// List the images that are here
+    #[command(visible_alias = "ls")]
+    List {
+        /// Ids alone, one a line
+        #[arg(short, long)]
+        quiet: bool,
+        #[command(flatten)]
+        data: DataDirectory,
+    },
+    /// Remove images: by a name that name, and with its last name or by its id the image
+    #[command(visible_alias = "rm")]
+    Remove {
+        #[arg(value_name = "IMAGE", required = true)]
+        images: Vec<String>,
+        #[command(flatten)]
+        data: DataDirectory,
+    },
+    /// Remove all images that no container is made of
+    Prune {
+        #[command(flatten)]
+        data: DataDirectory,
     },
 }
 

@@ -27,6 +27,7 @@ use crate::lifetime::Cluster;
 use crate::lock::Lock;
 use crate::logging::Written;
 use crate::pki::{self, ServerNames};
+use crate::real_node::RealNode;
 use crate::signals::Signals;
 use crate::{
     advertise, authority, files, kubeconfig, lifetime, limits, logging, served, simulated_nodes, stores, tokens,
@@ -65,8 +66,11 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
     }
 
     let first_service_address = options.service_cluster_ip_range.first_address();
-    let services = &options.service_cluster_ip_range.ranges()[0];
-    let advertised = advertise::address(options.advertise_address, options.listen.ip(), services)?;
+    let services = options.service_cluster_ip_range.ranges();
+    let node_ranges = options.node_addresses.ranges(services, options.nodes.sim_nodes)?;
+    let node = RealNode::prepare(options, node_ranges.as_ref(), address.port(), &directory).await?;
+    let gateway = node.as_ref().and_then(RealNode::gateway);
+    let advertised = advertise::address(options.advertise_address.or(gateway), options.listen.ip(), &services[0])?;
     let names = ServerNames::of_this_host(first_service_address, options.listen.ip(), advertised);
     let pki = pki::load_or_create(&directory.join("pki"), &names, SystemClock.now_seconds(), &SystemEntropy)?;
     let tokens = options.identity.token_auth_file.as_deref().map(tokens::read).transpose()?.unwrap_or_default();
@@ -85,7 +89,7 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         },
         token_file: tokens::known(tokens),
         anonymous: options.identity.anonymous_auth,
-        authorization: vec![Mode::Rbac],
+        authorization: vec![Mode::Node, Mode::Rbac],
         client_authority: client_authorities.clone(),
         tokens: options.identity.tokens(&pki)?,
         service_ranges: options.service_cluster_ip_range.ranges().to_vec(),
@@ -109,9 +113,7 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         root_ca: root_ca.clone(),
         selection: options.controllers.clone(),
         namespace_grace: Duration::ZERO,
-        node_ranges: options
-            .node_addresses
-            .ranges(options.service_cluster_ip_range.ranges(), options.nodes.sim_nodes)?,
+        node_ranges,
     };
     let mut parts = vec![controllers.into()];
     if !options.no_scheduler {
@@ -120,7 +122,11 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
     let ranges_are_given =
         options.node_addresses.allocate_node_cidrs && options.controllers.has("node-ipam-controller");
     parts.extend(options.nodes.part(ranges_are_given)?);
-    let listener = Listener { listener, tls, connections_max: limits::connections() };
+    let also = node.iter().flat_map(|node| node.api_listeners(address)).collect();
+    if let Some(node) = node {
+        parts.push(node.part(options, &directory.join("pki"), &client_authorities).await?);
+    }
+    let listener = Listener { listener, also, tls, connections_max: limits::connections() };
     let control_plane = ControlPlane::start(config, Some(listener), parts).await?;
     simulated_nodes::warn_if_none(control_plane.host());
 

@@ -18,6 +18,8 @@ mod etcd;
 #[cfg(feature = "images")]
 pub mod images;
 #[cfg(feature = "processes")]
+mod machine;
+#[cfg(feature = "processes")]
 mod process;
 #[cfg(feature = "processes")]
 mod rkube;

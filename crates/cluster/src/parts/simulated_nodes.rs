@@ -5,7 +5,6 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rkube_access::UserRef;
 use rkube_apiserver::{Connection, NodeAnswer, NodeProvider};
 use rkube_machinery::{Status, Value};
 use rkube_node::simulated;
@@ -17,11 +16,13 @@ use rkube_operator::{Caches, Manager, Selection};
 use tokio::sync::Notify;
 
 use super::Part;
-use crate::host::{Host, component_user};
+use crate::host::{Host, component_user, node_user};
 
 const AGENT: &str = "kubelet";
-/// Nodes may do what they have to by the node authorizer. There is none yet: in their own process they may do all.
-const GROUPS: [&str; 2] = ["system:nodes", "system:masters"];
+/// What all of them follow together, and what is made for all of them, is not any node's to do: a node may watch its own pods
+/// only, and a thousand watches would be what simulated nodes are to do without. What a node writes it writes as itself.
+const FLEET: &str = "system:node";
+const FLEET_GROUPS: [&str; 1] = ["system:masters"];
 
 /// How many nodes there are, and what they are made of.
 pub struct SimulatedNodes {
@@ -41,13 +42,13 @@ impl From<SimulatedNodes> for Part {
 
 fn start(options: SimulatedNodes, host: &Host) -> Manager {
     let SimulatedNodes { count, template, ranges_are_given } = options;
-    let caches = Caches::new(host.source(component_user("system:node", &GROUPS)));
+    let caches = Caches::new(host.source(component_user(FLEET, &FLEET_GROUPS)));
     let (clients, noting) = (host.clone(), caches.clone());
     let (manager, provider) = simulated::start(simulated::Config {
         count,
         template,
         caches,
-        client: Box::new(move |node| clients.client_for(&noting, user(node), AGENT)),
+        client: Box::new(move |node| clients.client_for(&noting, node_user(node), AGENT)),
         clock: host.clock().clone(),
         ranges_are_given,
     });
@@ -77,10 +78,6 @@ impl NodeProvider for Reached {
     }
 }
 
-fn user(node: &str) -> UserRef {
-    component_user(&format!("system:node:{node}"), &GROUPS)
-}
-
 /// Lets those who may view things see what nodes and pods use, as those do who bring `metrics.k8s.io` elsewhere.
 async fn create_reader_role(host: &Host) {
     const AGGREGATES: [&str; 3] = ["admin", "edit", "view"];
@@ -99,7 +96,7 @@ async fn create_reader_role(host: &Host) {
         }]),
         ..ClusterRole::default()
     };
-    let roles: Api<ClusterRole> = Api::all(host.client(component_user("system:node", &GROUPS), AGENT));
+    let roles: Api<ClusterRole> = Api::all(host.client(component_user(FLEET, &FLEET_GROUPS), AGENT));
     match roles.create(&PostParams::default(), &role).await {
         Ok(_) => {}
         // What people made of it stays.
@@ -111,7 +108,7 @@ async fn create_reader_role(host: &Host) {
 /// Waits until the nodes are there. They are registered at once, so that the number and one of them will do.
 async fn registered(host: Host, count: usize, last: String) {
     create_reader_role(&host).await;
-    let caches = Caches::new(host.source(component_user("system:node", &GROUPS)));
+    let caches = Caches::new(host.source(component_user(FLEET, &FLEET_GROUPS)));
     let changed = Arc::new(Notify::new());
     let notify = changed.clone();
     let selection = Selection { metadata_only: true, ..Selection::default() };

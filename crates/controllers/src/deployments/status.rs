@@ -79,6 +79,7 @@ fn condition(kind: &str, status: &str, reason: &str, message: String, now_second
         last_transition_time: now,
         reason: reason.to_owned(),
         message,
+        ..Condition::default()
     }
 }
 

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use rkube_machinery::host::Clock;
 use rkube_operator::kube::{self, Client};
-use rkube_operator::written::carried;
 use rkube_operator::{Informer, Key, Outcome, Queue};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
+use crate::owner::{all, path_of};
 use crate::pods::{self, Pod};
 use crate::replica_sets::Kind;
 use crate::replica_sets::plan::{self, Claims, Step};
@@ -17,8 +16,6 @@ use crate::replica_sets::view::{ByController, ReplicaSet, Status};
 use crate::requests::{self, is_invalid, is_namespace_terminating, is_not_found};
 use rkube_operator::events::{Recorder, Reference};
 
-/// So many pods of one set are written at the same time; the others of a batch wait.
-const WRITES_AT_ONCE: usize = 256;
 /// A name may have so many letters.
 const NAME_MAX: usize = 253;
 
@@ -248,25 +245,6 @@ impl Manager {
             ..Reference::default()
         }
     }
-}
-
-fn path_of(pod: &Pod) -> String {
-    format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name)
-}
-
-/// Runs these, so many at a time. They end with whoever waits for them.
-async fn all<T: Send + 'static>(tasks: impl Iterator<Item = impl Future<Output = T> + Send + 'static>) -> Vec<T> {
-    let (mut running, mut outcomes) = (JoinSet::new(), Vec::new());
-    for task in tasks {
-        if running.len() >= WRITES_AT_ONCE {
-            outcomes.extend(running.join_next().await.and_then(Result::ok));
-        }
-        running.spawn(carried(task));
-    }
-    while let Some(outcome) = running.join_next().await {
-        outcomes.extend(outcome.ok());
-    }
-    outcomes
 }
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 //! deletes pods, and writes the status of both kinds.
 
 mod act;
-mod order;
+pub mod order;
 mod plan;
 mod view;
 

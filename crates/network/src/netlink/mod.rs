@@ -1,12 +1,13 @@
 //! Netlink: how the kernel's network is programmed, without any program of the host.
 //!
 //! [`batch`] writes messages, [`socket`] sends them and reads the answers, [`route`] has those for links, addresses, routes
-//! and neighbours, [`nftables`] those for tables of rules.
+//! and neighbours, [`nftables`] those for tables of rules, [`conntrack`] those for connections that are kept track of.
 //!
 //! Why by hand: `rtnetlink` waits for the kernel after every message and knows no nftables, `rustables` is under the GPL, and
 //! `nlink` has both in 227,000 lines. What is needed here is twenty messages, sent several at a time.
 
 pub mod batch;
+pub mod conntrack;
 pub mod nftables;
 pub mod route;
 pub mod socket;

@@ -24,6 +24,7 @@ const NEW_NEIGHBOUR: u16 = 28;
 const LINK_ADDRESS: u16 = 1;
 const LINK_NAME: u16 = 3;
 const LINK_MTU: u16 = 4;
+const LINK_STATE: u16 = 16;
 const LINK_INFO: u16 = 18;
 const LINK_ALIAS: u16 = 20;
 const LINK_FAMILIES: u16 = 26;
@@ -35,6 +36,7 @@ const VETH_PEER: u16 = 1;
 const INET_SETTINGS: u16 = 1;
 
 const UP: u32 = 1;
+const STATE_UP: u8 = 6;
 const LINK_HEADER_BYTES: usize = 16;
 const ROUTE_HEADER_BYTES: usize = 12;
 
@@ -84,6 +86,8 @@ pub struct Link {
     pub name: String,
     pub alias: String,
     pub mtu: u32,
+    /// What is sent goes somewhere.
+    pub carries: bool,
 }
 
 /// A pair of links, of which the second one comes into being in another namespace.
@@ -224,6 +228,7 @@ pub fn read_link(answer: &[u8]) -> Option<Link> {
         name: text_of(LINK_NAME)?,
         alias: text_of(LINK_ALIAS).unwrap_or_default(),
         mtu: attribute(attributes, LINK_MTU).and_then(number).unwrap_or_default(),
+        carries: attribute(attributes, LINK_STATE) == Some(&[STATE_UP]),
     })
 }
 

@@ -1,8 +1,9 @@
 //! Who reaches whom, and under which address.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
-use crate::world::{API_PORT, GATEWAY, SERVICE, World, may_run, outside, socket};
+use crate::world::{API_PORT, GATEWAY, Namespace, SERVICE, World, may_run, outside, socket};
 use rkube_runtime::api::PodNetwork;
 
 fn gateway() -> IpAddr {
@@ -58,4 +59,30 @@ fn pods_go_out_under_the_hosts_address() {
     outside.serve("192.0.2.2:80");
     let pod = world.pod();
     assert_eq!(pod.namespace.ask(socket("192.0.2.2:80")).unwrap().to_string(), "192.0.2.1");
+}
+
+/// Whoever drops the first packet of a connection delays it by a second.
+#[test]
+fn the_first_packet_arrives() {
+    if !may_run() {
+        return;
+    }
+    let world = World::new();
+    let bind = |namespace: &Namespace, address: &str| {
+        let socket = namespace.run(|| UdpSocket::bind(address).unwrap());
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket
+    };
+    let on_host = bind(&world.host, &format!("{GATEWAY}:1000"));
+    let mut buffer = [0; 8];
+    for _ in 0..40 {
+        let namespace = Namespace::new();
+        // Bound before there is a link, so that nothing lies between.
+        let in_pod = bind(&namespace, "0.0.0.0:1000");
+        let pod = world.pod_in(namespace, &[]).unwrap();
+        on_host.send_to(b"question", pod.at(1000)).unwrap();
+        let (_, sender) = in_pod.recv_from(&mut buffer).unwrap();
+        in_pod.send_to(b"answer", sender).unwrap();
+        on_host.recv_from(&mut buffer).unwrap();
+    }
 }

@@ -89,6 +89,39 @@ fn datagrams_find_their_way_too() {
     assert_eq!((&buffer[..length], answerer), (&b"answer"[..], socket("127.0.0.1:5353")));
 }
 
+/// A sender that never rests is remembered by the kernel with the way that its first datagram took.
+#[test]
+fn datagrams_find_the_pod_that_came_later() {
+    if !may_run() {
+        return;
+    }
+    let world = World::new();
+    let outside = outside(&world);
+    let mapping = PortMapping { protocol: Protocol::Udp, ..port(8125, 8125) };
+    let client = outside.run(|| UdpSocket::bind("192.0.2.2:0").unwrap());
+    // Who is not there may say so: the next call fails then.
+    let send = |text: &str| while client.send_to(text.as_bytes(), "192.0.2.1:8125").is_err() {};
+    send("to nobody");
+    send("to nobody");
+    for round in ["first", "second"] {
+        let pod = world.pod_with(std::slice::from_ref(&mapping)).unwrap();
+        let server = pod.namespace.run(|| UdpSocket::bind("0.0.0.0:8125").unwrap());
+        server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        send(round);
+        let mut buffer = [0; 32];
+        loop {
+            let (length, sender) = server.recv_from(&mut buffer).expect(round);
+            server.send_to(b"answer", sender).unwrap();
+            // One from before may have waited on its way.
+            if &buffer[..length] == round.as_bytes() {
+                break;
+            }
+        }
+        world.detach(&pod);
+        send("to nobody");
+    }
+}
+
 /// Links of pods with host ports route loopback addresses: what listens on the host's alone must stay out of their reach.
 #[test]
 fn the_hosts_loopback_is_out_of_reach() {

@@ -181,7 +181,10 @@ impl World {
     }
 
     pub fn pod_with(&self, ports: &[PortMapping]) -> rkube_runtime::api::Result<Pod> {
-        let namespace = Namespace::new();
+        self.pod_in(Namespace::new(), ports)
+    }
+
+    pub fn pod_in(&self, namespace: Namespace, ports: &[PortMapping]) -> rkube_runtime::api::Result<Pod> {
         let sandbox = format!("sandbox-{}", self.pods.fetch_add(1, Ordering::Relaxed));
         let attachment =
             Attachment { sandbox: sandbox.clone(), network_namespace: namespace.path(), ports: ports.to_vec() };
@@ -228,6 +231,10 @@ pub fn outside(world: &World) -> Namespace {
     outside.ip("link set lo up");
     outside.ip("addr add 192.0.2.2/24 dev in0");
     outside.ip("link set in0 up");
+    // The end that was set up first learns of the other a moment later.
+    while !world.host.ip("-brief link show out0").contains(" UP ") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     outside
 }
 

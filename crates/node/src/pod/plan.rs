@@ -181,7 +181,7 @@ impl<'a> Planner<'a> {
 
     /// Whether a container runs that must not go on.
     fn check_running(&mut self, number: usize, container: Container<'_>, record: &Record) {
-        if record.busy {
+        if record.busy.is_some() {
             return;
         }
         if record.image != container.image() {
@@ -194,7 +194,7 @@ impl<'a> Planner<'a> {
     /// Whether a container has ended by whose rules all of them begin anew.
     fn all_restart(&self) -> bool {
         self.containers.iter().any(|container| {
-            let record = self.state.record(container.name()).filter(|record| !record.outdated && !record.busy);
+            let record = self.state.record(container.name()).filter(|record| !record.outdated && record.busy.is_none());
             let Some(Run::Exited(exit)) = record.map(|record| &record.run) else { return false };
             spec::restarts_all(container.value, exit.code)
         })
@@ -203,7 +203,7 @@ impl<'a> Planner<'a> {
     /// Starts it, unless it has to wait. What another image did is no reason to.
     fn start(&mut self, number: usize, container: Container<'_>, record: Option<&Record>) {
         let now = self.now_micros;
-        if record.is_some_and(|record| record.busy) {
+        if record.is_some_and(|record| record.busy.is_some()) {
             return;
         }
         let record = record.filter(|record| record.image.is_empty() || record.image == container.image());
@@ -231,6 +231,6 @@ impl<'a> Planner<'a> {
 
 /// Whether the containers behind this one wait until it has run its first hook.
 fn is_held_up(container: Container<'_>, record: Option<&Record>) -> bool {
-    let has_failed = record.is_some_and(|record| !record.busy && matches!(record.run, Run::Waiting(_)));
+    let has_failed = record.is_some_and(|record| record.busy.is_none() && matches!(record.run, Run::Waiting(_)));
     container.value.get("lifecycle").has("postStart") && !has_failed
 }

@@ -18,7 +18,11 @@ pub struct PodState {
     pub addresses: Vec<IpAddr>,
     /// The addresses are known, and no container can be started: there is no sandbox, or none any more.
     pub without_sandbox: bool,
+    /// Whether the runtime makes mounts read-only with all that is below them.
+    pub mounts_read_only_recursively: bool,
     pub records: Vec<Record>,
+    /// It asks for other resources than its containers have, and does not get them.
+    pub resize_refused: bool,
     /// Why the pod has failed, whatever its containers did.
     pub verdict: Option<Verdict>,
     /// When all containers will have stopped, once they are to.
@@ -55,12 +59,21 @@ pub struct Record {
     pub runtime_image: Text,
     /// Of its first process, where the runtime knows.
     pub user: Option<User>,
-    /// It is being started or stopped: what comes of that is waited for.
-    pub busy: bool,
+    /// What is being done with it: what comes of that is waited for, whatever else is heard of it.
+    pub busy: Option<Operation>,
     /// It runs, and is to be killed for this.
     pub failed_probe: Option<FailedProbe>,
     /// It belonged to a sandbox that is gone: what it did there counts no more.
     pub outdated: bool,
+}
+
+/// What takes time with a container. Of one there is at most one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Start,
+    /// It runs, and its first hook is not done.
+    Hook,
+    Stop,
 }
 
 /// Whom a process runs as.
@@ -158,6 +171,13 @@ impl PodState {
 }
 
 impl Record {
+    /// An operation has come to its end.
+    pub fn done(&mut self, operation: Operation) {
+        if self.busy == Some(operation) {
+            self.busy = None;
+        }
+    }
+
     pub fn is_running(&self) -> bool {
         matches!(self.run, Run::Running { .. })
     }

@@ -54,7 +54,7 @@ pub fn status(pod: &Value, containers: &[Container<'_>], state: &PodState, host:
     let has_init = !spec.list("initContainers").is_empty();
     let of = |wanted: &[Role]| -> Vec<Value> {
         let chosen = containers.iter().filter(|container| wanted.contains(&container.role));
-        chosen.map(|container| container_status(*container, state.record(container.name()), has_init)).collect()
+        chosen.map(|container| container_status(*container, state, has_init)).collect()
     };
     let mut main = of(&[Role::Main]);
     main.sort_by(|one, other| one.str("name").cmp(other.str("name")));
@@ -125,9 +125,9 @@ fn set_amounts(status: &mut Value, pod: &Value) {
     status.set("resources", all);
 }
 
-fn container_status(container: Container<'_>, record: Option<&Record>, has_init: bool) -> Value {
+fn container_status(container: Container<'_>, state: &PodState, has_init: bool) -> Value {
     let nothing = Record::default();
-    let record = record.unwrap_or(&nothing);
+    let record = state.record(container.name()).unwrap_or(&nothing);
     let was_started = !record.id.is_empty();
     let last = record.last.as_deref().map(terminated);
     let mut status = object! {
@@ -166,7 +166,7 @@ fn container_status(container: Container<'_>, record: Option<&Record>, has_init:
     if let Some(user) = record.user.as_ref().filter(|_| was_started) {
         status.set("user", user_status(user));
     }
-    set_list(&mut status, "volumeMounts", container.value.list("volumeMounts").iter().map(mount_status).collect());
+    set_list(&mut status, "volumeMounts", mounts_status(container, state.mounts_read_only_recursively));
     status
 }
 
@@ -186,11 +186,16 @@ fn user_status(user: &User) -> Value {
     object! { "linux": linux }
 }
 
-fn mount_status(mount: &Value) -> Value {
+fn mounts_status(container: Container<'_>, recursively: bool) -> Vec<Value> {
+    container.value.list("volumeMounts").iter().map(|mount| mount_status(mount, recursively)).collect()
+}
+
+fn mount_status(mount: &Value, recursively: bool) -> Value {
     let mut status = object! { "name": mount.str("name"), "mountPath": mount.str("mountPath") };
     if mount.bool("readOnly") {
         status.set("readOnly", true);
-        status.set("recursiveReadOnly", "Disabled");
+        let is_wanted = matches!(mount.str("recursiveReadOnly"), "IfPossible" | "Enabled");
+        status.set("recursiveReadOnly", if is_wanted && recursively { "Enabled" } else { "Disabled" });
     }
     status
 }

@@ -21,6 +21,7 @@ pub struct Machine {
     pub machine_id: String,
     pub system_uuid: String,
     pub boot_id: String,
+    pub app_armor: bool,
 }
 
 impl Machine {
@@ -43,6 +44,7 @@ impl Machine {
             system_uuid: if uuid.is_empty() { machine_id.clone() } else { uuid },
             machine_id,
             boot_id: line("proc/sys/kernel/random/boot_id"),
+            app_armor: line("sys/module/apparmor/parameters/enabled").starts_with('Y'),
         }
     }
 

@@ -8,7 +8,7 @@
 //! - [`prepare_api`]: what is asked of whoever prepares volumes, environment and security context. [`refuse`]: what nobody
 //!   does yet.
 //! - [`prepare`]: does it; `volumes`: the volumes of pods, a file for each kind.
-//! - [`garbage`]: what is left behind.
+//! - [`static_pods`]: pods that are described by files. [`garbage`]: what is left behind.
 //!
 //! What holds: of a pod there is at most one worker, and of a container at most one that runs. What is needed to go on
 //! stands in the runtime and in the API.
@@ -32,6 +32,7 @@ mod prepare_api;
 mod probes;
 mod refuse;
 mod start;
+mod static_pods;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -73,5 +74,5 @@ async fn run(config: Arc<Config>, known: Arc<Pods>) {
         kubelet.node.synced().await;
         dispatch::Dispatch::new(kubelet.clone()).run().await;
     };
-    tokio::join!(node, pods);
+    tokio::join!(node, pods, garbage::collect_images(kubelet.clone()));
 }

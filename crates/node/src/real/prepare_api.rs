@@ -58,6 +58,13 @@ pub trait Prepare: Send + Sync + 'static {
     /// in a minute, and when the pod itself has changed. Who watches more may do more in between.
     fn refresh<'a>(&'a self, pod: &'a Value) -> Answer<'a, ()>;
 
+    /// Whether the pod uses no more of the disk than it may; where it does, it is to be evicted with this reason and
+    /// message. `containers`: what each of them uses for its writable layer and its logs. Asked every ten seconds or so
+    /// while the pod runs; costs nothing where nothing is limited.
+    fn check_storage<'a>(&'a self, _pod: &'a Value, _containers: &'a [(Text, u64)]) -> Answer<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Takes all of it away, with the pod's directory. No container of the pod is left then.
     fn unmount<'a>(&'a self, uid: &'a str) -> Answer<'a, ()>;
 

@@ -21,8 +21,13 @@ const SAFE_SYSCTLS: [&str; 12] = [
     "net.ipv4.tcp_wmem",
 ];
 
-pub fn check(pod: &Value) -> Result<(), Problem> {
+/// `app_armor`: whether the machine has it.
+pub fn check(pod: &Value, app_armor: bool) -> Result<(), Problem> {
     let spec = pod.get("spec");
+    if !app_armor && wants_app_armor(pod) {
+        let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
+        return Err(Problem::new("AppArmor", message));
+    }
     if spec.get("hostUsers").as_bool() == Some(false) {
         return Err(missing("UserNamespacesNotSupported", "user namespaces (spec.hostUsers: false)"));
     }
@@ -46,6 +51,16 @@ pub fn check(pod: &Value) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+fn wants_app_armor(pod: &Value) -> bool {
+    let own = |security: &Value| security.get("appArmorProfile").str("type").to_owned();
+    let of_pod = own(pod.get("spec").get("securityContext"));
+    spec::containers(pod).iter().any(|container| {
+        let of_container = own(container.value.get("securityContext"));
+        let profile = if of_container.is_empty() { of_pod.as_str() } else { of_container.as_str() };
+        !matches!(profile, "" | "Unconfined")
+    })
 }
 
 fn check_sysctls(spec: &Value) -> Result<(), Problem> {
@@ -80,6 +95,10 @@ mod tests {
         for (spec, reason) in [
             (r#"{"containers":[{"name":"a"}]}"#, ""),
             (r#"{"hostUsers":true}"#, ""),
+            (
+                r#"{"securityContext":{"appArmorProfile":{"type":"RuntimeDefault"}},"containers":[{"name":"a"}]}"#,
+                "AppArmor",
+            ),
             (r#"{"hostUsers":false}"#, "UserNamespacesNotSupported"),
             (r#"{"resourceClaims":[{"name":"a"}]}"#, "DynamicResourcesNotSupported"),
             (r#"{"volumes":[{"name":"v","image":{"reference":"x"}}]}"#, "ImageVolumesNotSupported"),
@@ -91,7 +110,7 @@ mod tests {
             ),
         ] {
             let pod = json::parse(format!(r#"{{"spec":{spec}}}"#).as_bytes()).unwrap();
-            let found = check(&pod).err().map(|problem| problem.reason.to_string()).unwrap_or_default();
+            let found = check(&pod, false).err().map(|problem| problem.reason.to_string()).unwrap_or_default();
             assert_eq!(found, reason, "{spec}");
         }
     }

@@ -7,6 +7,7 @@ use rkube_machinery::{Value, object};
 
 use super::ids;
 use super::template::Template;
+use crate::digest::digest;
 use crate::registration::{self, DECLARED_FEATURES, KUBELET_PORT, KUBELET_VERSION, architecture};
 
 /// Why a node is not ready that is told so.
@@ -53,7 +54,7 @@ impl Identity<'_> {
     pub fn status(&self, ready: bool, images: &[Value], now_seconds: i64) -> Value {
         let name = self.template.name(self.index);
         let id = |what: &str| -> Value {
-            let digest = ids::digest(&[what, &name]);
+            let digest = digest(&[what, &name]);
             format!("{}-{}-4{}-a{}-{}", &digest[..8], &digest[8..12], &digest[13..16], &digest[17..20], &digest[20..32])
                 .into()
         };

@@ -89,7 +89,6 @@ pub fn load_or_create(
 
 /// The certificates of this host's node, from `directory` or new. `names`: those under which others reach the node; its own
 /// name is added.
-#[allow(dead_code, reason = "for the part that runs a real node")]
 pub fn node(
     directory: &Path,
     node: &str,

@@ -16,6 +16,7 @@
 
 mod archive;
 pub mod bounds;
+mod collect;
 mod compression;
 mod config;
 mod digest;
@@ -31,6 +32,7 @@ mod store;
 mod tar;
 mod unpack;
 
+pub use collect::{Candidate, CollectionPolicy, Plan, plan};
 pub use config::ImageConfig;
 pub use digest::Digest;
 pub use error::{Error, Result};

@@ -167,6 +167,13 @@ pub(super) fn layers_in_use(store: &Store) -> Result<HashSet<String>> {
     Ok(facts.flat_map(|facts| facts.layers).collect())
 }
 
+/// Ids of the images that containers are made of.
+pub(super) fn images_in_use(store: &Store) -> Result<HashSet<String>> {
+    let snapshots = store.directory().join("snapshots");
+    let facts = children(&snapshots)?.into_iter().filter_map(|name| read_facts(&snapshots.join(name)));
+    Ok(facts.map(|facts| facts.image.to_string()).collect())
+}
+
 fn read_facts(directory: &Path) -> Option<Facts> {
     serde_json::from_slice(&std::fs::read(directory.join(FACTS)).ok()?).ok()
 }

@@ -188,7 +188,7 @@ fn config(store: Arc<dyn Store>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy
         features: Features::default(),
         in_flight_max: InFlightMax::default(),
         token_file: TokenFile::default(),
-        authorization: vec![Mode::Rbac],
+        authorization: vec![Mode::Node, Mode::Rbac],
         anonymous: true,
         client_authority: PKI.ca.certificate.clone(),
         tokens: TokenOptions { signing_key: PKI.service_account_key.clone(), ..TokenOptions::default() },
@@ -237,5 +237,8 @@ fn listen() -> (Listener, Outside) {
     let kubeconfig = directory.path().join("kubeconfig");
     let text = kubeconfig::render(&url, &PKI.ca.certificate, &PKI.admin);
     std::fs::write(&kubeconfig, text).expect("a directory that can be written to");
-    (Listener { listener, tls, connections_max: CONNECTIONS_MAX }, Outside { url, kubeconfig, _directory: directory })
+    (
+        Listener { listener, also: Vec::new(), tls, connections_max: CONNECTIONS_MAX },
+        Outside { url, kubeconfig, _directory: directory },
+    )
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod deployments;
+mod jobs;
 mod lost_nodes;
 mod namespaces;
 mod reconciles;
@@ -11,4 +12,5 @@ mod services;
 mod simulated_nodes;
 mod start;
 mod time;
+mod volumes;
 mod workloads;

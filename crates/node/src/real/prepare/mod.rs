@@ -16,6 +16,7 @@ pub(super) mod resources;
 mod sandbox;
 mod security;
 mod services;
+mod storage;
 mod volumes;
 mod watches;
 
@@ -25,3 +26,4 @@ mod preparer_tests;
 mod tests;
 
 pub use preparer::{Config, Preparer};
+pub(super) use storage::is_limited as limits_storage;

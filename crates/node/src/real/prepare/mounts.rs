@@ -20,6 +20,8 @@ pub struct Mounted {
     /// What directories call it.
     pub name: String,
     pub read_only: bool,
+    /// A further group that its users are to be in.
+    pub extra_group: Option<u32>,
 }
 
 /// With what mounts are made.
@@ -141,7 +143,8 @@ mod tests {
         let mut variables = Variables::default();
         variables.set("OUT", "../x");
         let volume = |name: &str| {
-            let found = Mounted { path: "/v".into(), name: name.to_owned(), read_only: name == "ro" };
+            let found =
+                Mounted { path: "/v".into(), name: name.to_owned(), read_only: name == "ro", extra_group: None };
             (name != "none").then_some(found)
         };
         Mounts {

@@ -1,5 +1,6 @@
 //! Prepares pods: asks the API, works on files, and leaves what is to be worked out to the others.
 
+use std::collections::{BTreeSet, HashMap};
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,7 +25,7 @@ use super::mounts::{Mounted, Mounts};
 use super::resources::{self, Machine};
 use super::services::{self, ByNamespace, ServiceView};
 use super::volumes::{Pass, PodVolumes};
-use super::{dns, hostname, hosts, sandbox, security};
+use super::{dns, hostname, hosts, sandbox, security, storage};
 use crate::pod::spec::{Role, containers, display_name, is_host_network};
 use crate::real::volumes::directory::{self, PodDirectory};
 use crate::real::volumes::objects::{Missing, ObjectReader};
@@ -150,7 +151,9 @@ impl Preparer {
         let config = &self.shared.config;
         let mounted = self.volumes.mounted(pod).await.map_err(|problem| problem.message)?;
         let variables = self.variables(pod, container, &context, &mounted).await?;
-        let security = security::of_container(pod, container, context.image, &config.root.join("seccomp"))?;
+        let mut security = security::of_container(pod, container, context.image, &config.root.join("seccomp"))?;
+        let extra: BTreeSet<u32> = mounted.values().filter_map(|volume| volume.extra_group).collect();
+        security.supplemental_groups.extend(extra);
         let mounts = self.mounts(pod, container, &context, variables.clone(), mounted).await?;
         let role = containers(pod).into_iter().find(|other| other.name() == container.str("name"));
         let role = role.map_or(Role::Main, |other| other.role);
@@ -189,7 +192,7 @@ impl Preparer {
         pod: &Value,
         container: &Value,
         context: &ContainerContext<'_>,
-        mounted: &std::collections::HashMap<Text, Mounted>,
+        mounted: &HashMap<Text, Mounted>,
     ) -> Result<Variables, String> {
         let namespace = pod.get("metadata").str("namespace");
         let synced = tokio::time::timeout(SERVICES_WAIT, self.services.synced()).await;
@@ -232,7 +235,7 @@ impl Preparer {
         container: &Value,
         context: &ContainerContext<'_>,
         variables: Variables,
-        mounted: std::collections::HashMap<Text, Mounted>,
+        mounted: HashMap<Text, Mounted>,
     ) -> Result<Vec<Mount>, String> {
         let uid = pod.get("metadata").str("uid");
         let directory = PodDirectory::new(&self.shared.config.root, uid).ok_or_else(|| format!("{uid:?} is no uid"))?;
@@ -325,6 +328,24 @@ impl Prepare for Preparer {
 
     fn refresh<'a>(&'a self, pod: &'a Value) -> BoxFuture<'a, Result<(), Problem>> {
         self.volumes.prepare(pod, Pass::Refresh).boxed()
+    }
+
+    fn check_storage<'a>(
+        &'a self,
+        pod: &'a Value,
+        containers: &'a [(Text, u64)],
+    ) -> BoxFuture<'a, Result<(), Problem>> {
+        async move {
+            if !storage::is_limited(pod) {
+                return Ok(());
+            }
+            let used = self.volumes.used_bytes(pod).await;
+            match storage::excess(pod, &used, containers) {
+                Some(why) => Err(Problem::new("Evicted", why)),
+                None => Ok(()),
+            }
+        }
+        .boxed()
     }
 
     fn unmount<'a>(&'a self, uid: &'a str) -> BoxFuture<'a, Result<(), Problem>> {

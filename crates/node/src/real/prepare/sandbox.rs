@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rkube_machinery::{Map, Value};
+use rkube_machinery::Value;
 use rkube_runtime::api::{DnsConfig, PortMapping, Protocol, SandboxConfig};
 
 use super::{hostname, resources, security};
@@ -35,14 +35,15 @@ pub fn config(pod: &Value, found: Found<'_>) -> Result<SandboxConfig, String> {
         log_directory: found.logs.join(log_directory(pod)),
         dns: found.dns,
         ports: if on_host { Vec::new() } else { ports(pod) },
-        labels: texts(metadata.map("labels")),
-        annotations: texts(metadata.map("annotations")),
         cgroup_parent: resources::cgroup_parent(pod),
         resources: resources::of_pod(pod),
         namespaces: security::namespaces(pod),
         sysctls: sysctls(pod),
         security: security::of_sandbox(pod)?,
         runtime_handler: found.runtime_handler,
+        // By which the pod is found again; whoever asks knows them.
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
     })
 }
 
@@ -50,10 +51,6 @@ pub fn config(pod: &Value, found: Found<'_>) -> Result<SandboxConfig, String> {
 pub fn log_directory(pod: &Value) -> String {
     let metadata = pod.get("metadata");
     format!("{}_{}_{}", metadata.str("namespace"), metadata.str("name"), metadata.str("uid"))
-}
-
-fn texts(map: &Map) -> BTreeMap<String, String> {
-    map.iter().map(|(key, value)| (key.to_string(), value.as_str().to_owned())).collect()
 }
 
 /// Those of the host that lead to the pod.

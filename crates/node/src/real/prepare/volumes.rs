@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::mounts::Mounted;
 use super::preparer::Shared;
 use super::watches::{Watches, references};
-use super::{fields, security};
+use super::{fields, security, storage};
 use crate::real::Problem;
 use crate::real::volumes::directory::PodDirectory;
 use crate::real::volumes::{self, ChangePolicy, Content, Failure, Gather, Gathered, SetUp, version_name};
@@ -112,6 +112,22 @@ impl PodVolumes {
         Ok(held.mounted.clone())
     }
 
+    /// What the directories of the pod's own take of the disk. What cannot be measured is left out.
+    pub async fn used_bytes(&self, pod: &Value) -> HashMap<Text, u64> {
+        let Some(held) = self.pods.lock().get(pod.get("metadata").str("uid")).cloned() else { return HashMap::new() };
+        let mounted = held.lock().await.mounted.clone();
+        let volumes = storage::counted(pod).filter_map(|volume| {
+            let name: Text = volume.str("name").into();
+            Some((mounted.get(&name)?.path.clone(), name))
+        });
+        let volumes: Vec<_> = volumes.collect();
+        let walk = move || {
+            let used = volumes.into_iter().filter_map(|(path, name)| Some((name, volumes::used_bytes(&path).ok()?)));
+            used.collect()
+        };
+        tokio::task::spawn_blocking(walk).await.unwrap_or_default()
+    }
+
     pub async fn tear_down(&self, uid: &str) -> Result<(), Problem> {
         self.watches.forget(uid);
         self.shared.tokens.forget(uid);
@@ -203,6 +219,7 @@ impl PodVolumes {
                 let mounted = volumes::set_up(&context, &gathered).map(|path| Mounted {
                     path,
                     name: gathered.name.to_string(),
+                    extra_group: gathered.extra_group,
                     // What is written atomically is not the pod's to write.
                     read_only: gathered.read_only || matches!(gathered.content, Content::Files { .. }),
                 });

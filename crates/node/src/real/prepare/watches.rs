@@ -30,7 +30,13 @@ pub struct Watches {
     source: Arc<dyn Source>,
     /// Takes the uids of pods whose objects have changed.
     changed: mpsc::UnboundedSender<Text>,
-    held: Arc<Mutex<HashMap<Reference, Watch>>>,
+    held: Arc<Mutex<Held>>,
+}
+
+#[derive(Default)]
+struct Held {
+    watches: HashMap<Reference, Watch>,
+    by_user: HashMap<Text, BTreeSet<Reference>>,
 }
 
 struct Watch {
@@ -46,19 +52,19 @@ impl Watches {
     /// Has the pod told of these objects, and of no others.
     pub fn follow(&self, uid: &str, references: BTreeSet<Reference>) {
         let mut held = self.held.lock();
-        held.retain(|reference, watch| {
-            let keeps = references.contains(reference) || !watch.users.remove(uid) || !watch.users.is_empty();
-            if !keeps {
-                watch.task.abort();
-            }
-            keeps
-        });
+        let before = match references.is_empty() {
+            true => held.by_user.remove(uid),
+            false => held.by_user.insert(uid.into(), references.clone()),
+        };
+        for reference in before.unwrap_or_default().difference(&references) {
+            held.leave(reference, uid);
+        }
         for reference in references {
-            if let Some(watch) = held.get_mut(&reference) {
+            if let Some(watch) = held.watches.get_mut(&reference) {
                 watch.users.insert(uid.into());
-            } else if held.len() < WATCHES_MAX {
+            } else if held.watches.len() < WATCHES_MAX {
                 let task = self.start(reference.clone());
-                held.insert(reference, Watch { users: HashSet::from([uid.into()]), task });
+                held.watches.insert(reference, Watch { users: HashSet::from([uid.into()]), task });
             }
         }
     }
@@ -80,7 +86,7 @@ impl Watches {
                 if matches!(event, Event::Progress(_)) {
                     continue;
                 }
-                let users = held.lock().get(&reference).map(|watch| watch.users.clone()).unwrap_or_default();
+                let users = held.lock().watches.get(&reference).map(|watch| watch.users.clone()).unwrap_or_default();
                 users.into_iter().for_each(|uid| drop(changed.send(uid)));
             }
         });
@@ -88,9 +94,20 @@ impl Watches {
     }
 }
 
+impl Held {
+    fn leave(&mut self, reference: &Reference, uid: &str) {
+        let Some(watch) = self.watches.get_mut(reference) else { return };
+        watch.users.remove(uid);
+        if watch.users.is_empty() {
+            watch.task.abort();
+            self.watches.remove(reference);
+        }
+    }
+}
+
 impl Drop for Watches {
     fn drop(&mut self) {
-        self.held.lock().values().for_each(|watch| watch.task.abort());
+        self.held.lock().watches.values().for_each(|watch| watch.task.abort());
     }
 }
 

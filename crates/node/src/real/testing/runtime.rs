@@ -100,6 +100,11 @@ impl FakeRuntime {
         self.tell(Event::SandboxLost { sandbox: id.to_owned() });
     }
 
+    /// Somebody was too slow to hear of something.
+    pub fn miss(&self) {
+        self.tell(Event::Missed);
+    }
+
     /// Ends a container from outside.
     pub fn end(&self, id: &str, code: i32) {
         let now = self.clock.now_micros();

@@ -1,6 +1,7 @@
 //! Pods on a node whose runtime does what it is told, from their creation to their end.
 
 mod probes;
+mod storage;
 
 use std::time::Duration;
 
@@ -253,4 +254,99 @@ async fn an_api_that_does_not_answer_stops_nothing() {
     *node.api.is_down.lock() = false;
     node.seconds(20).await;
     assert_eq!(node.shows("p"), "Running a:running*1+");
+}
+
+#[tokio::test(start_paused = true)]
+async fn static_pods_come_and_go_with_their_files() {
+    let mut node = TestNode::start().await;
+    let directory = node.directory.path().join("manifests");
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("web.yaml");
+    let text = |image: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, namespace: ns}}\nspec: {{containers: [{{name: a, image: {image}}}]}}\n"
+        )
+    };
+    std::fs::write(&file, text("x:1")).unwrap();
+    node.seconds(2).await;
+    assert_eq!(node.shows("web-n1"), "Running a:running+");
+    let mirror = node.pod("web-n1").unwrap();
+    let annotations = mirror.get("metadata").map("annotations");
+    assert_eq!(annotations.str("kubernetes.io/config.source"), "file");
+    assert_eq!(annotations.str("kubernetes.io/config.mirror"), annotations.str("kubernetes.io/config.hash"));
+    assert_eq!(mirror.get("metadata").list("ownerReferences")[0].str("kind"), "Node");
+    // It survives a restart, and the removal of its mirror.
+    node.crash().await;
+    node.boot().await;
+    node.api.remove("pods", "ns", "web-n1");
+    node.seconds(10).await;
+    assert_eq!(node.shows("web-n1"), "Running a:running+");
+    assert_eq!(node.runtime.called("start"), ["start a#0"]);
+    // Another image is another pod.
+    std::fs::write(&file, text("x:22")).unwrap();
+    node.seconds(40).await;
+    assert_eq!(node.shows("web-n1"), "Running a:running+");
+    assert_eq!(node.runtime.running().len(), 1);
+    std::fs::remove_file(&file).unwrap();
+    node.seconds(40).await;
+    assert_eq!(node.shows("web-n1"), "gone");
+    assert_eq!(node.runtime.sandbox_ids(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_at_everything_starts_nothing_twice() {
+    let node = TestNode::start().await;
+    node.create("p", r#""containers":[{"name":"a","image":"web","imagePullPolicy":"Always"}]"#).await;
+    *node.runtime.pull_takes.lock() = Duration::from_secs(30);
+    node.runtime.end("c2", 1);
+    for _ in 0..20 {
+        node.seconds(1).await;
+        node.runtime.miss();
+    }
+    node.seconds(30).await;
+    assert_eq!(node.runtime.called("pull").len(), 2);
+    assert_eq!(node.runtime.called("start"), ["start a#0", "start a#1"]);
+    assert_eq!(node.shows("p"), "Running a:running*1+");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_keeps_its_resources_while_it_runs() {
+    let node = TestNode::start().await;
+    let asks = |cpu: &str| {
+        format!(r#""containers":[{{"name":"a","image":"web","resources":{{"requests":{{"cpu":"{cpu}"}}}}}}]"#)
+    };
+    node.create("p", &asks("1")).await;
+    let mut pod = node.pod("p").unwrap();
+    pod.object_mut("metadata").set("generation", 2);
+    let resources = rkube_machinery::json::parse(br#"{"requests":{"cpu":"2"}}"#).unwrap();
+    pod.get_mut("spec").list_mut("containers")[0].set("resources", resources);
+    node.api.put("pods", pod);
+    node.settle().await;
+    let status = node.status("p", "containerStatuses", 0);
+    assert_eq!(status.get("allocatedResources").str("cpu"), "1");
+    let first = node.status("p", "conditions", 0);
+    assert_eq!((first.str("type"), first.str("reason")), ("PodResizePending", "Infeasible"));
+    assert_eq!(node.events("p").last().unwrap(), "ResizeInfeasible");
+    assert_eq!(node.shows("p"), "Running a:running+");
+    assert_eq!(node.pod("p").unwrap().get("status").int("observedGeneration"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ephemeral_containers_run_once_beside_the_others() {
+    let node = TestNode::start().await;
+    node.runtime.behave("e", ends(Duration::from_secs(5), 1));
+    node.create("p", ONE).await;
+    let mut pod = node.pod("p").unwrap();
+    let list = rkube_machinery::json::parse(
+        br#"[{"name":"e","image":"x","targetContainerName":"a"},{"name":"f","image":"x","targetContainerName":"z"}]"#,
+    );
+    pod.get_mut("spec").set("ephemeralContainers", list.unwrap());
+    node.api.put("pods", pod);
+    node.settle().await;
+    assert_eq!(node.shows("p"), "Running a:running+ e:running f:CreateContainerConfigError");
+    node.seconds(30).await;
+    assert_eq!(node.shows("p"), "Running a:running+ e:1 f:CreateContainerConfigError");
+    assert_eq!(node.runtime.called("start"), ["start a#0", "start e#0"]);
+    node.delete("p", 30).await;
+    assert_eq!(node.shows("p"), "gone");
 }

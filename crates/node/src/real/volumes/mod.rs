@@ -23,6 +23,7 @@ mod tear_down;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+mod usage;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ pub use atomic_writer::version_name;
 pub use ownership::ChangePolicy;
 pub use set_up::{SetUp, set_up};
 pub use tear_down::{known_pods, tear_down};
+pub use usage::used_bytes;
 
 /// A kind of volume that this node knows.
 pub struct Kind {
@@ -76,6 +78,8 @@ pub struct Gathered {
     /// What messages and directories call it: the volume's name, or that of the persistent volume behind it.
     pub name: Text,
     pub read_only: bool,
+    /// A further group that who uses it is to be in.
+    pub extra_group: Option<u32>,
     pub content: Content,
 }
 
@@ -115,7 +119,7 @@ impl Failure {
 
 impl Gathered {
     fn new(volume: &Value, content: Content) -> Gathered {
-        Gathered { name: volume.str("name").into(), read_only: false, content }
+        Gathered { name: volume.str("name").into(), read_only: false, extra_group: None, content }
     }
 }
 

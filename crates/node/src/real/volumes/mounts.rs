@@ -95,16 +95,33 @@ pub fn take_away_below(directory: &Path) -> io::Result<()> {
     Err(io::Error::other(format!("something below {} is mounted again and again", directory.display())))
 }
 
+/// Where else below a directory the same thing is mounted as at this point.
+pub fn also_mounted(point: &Path, below: &Path) -> io::Result<bool> {
+    let text = std::fs::read("/proc/self/mountinfo")?;
+    let mounts: Vec<MountLine<'_>> = text.split(|byte| *byte == b'\n').filter_map(line_of).collect();
+    let Some(own) = mounts.iter().find(|mount| mount.point == point) else { return Ok(false) };
+    let is_same = |mount: &&MountLine<'_>| (mount.device, mount.root) == (own.device, own.root);
+    Ok(mounts.iter().filter(is_same).any(|mount| mount.point != point && mount.point.starts_with(below)))
+}
+
 /// Where something is mounted, in the order in which it was.
 pub fn all() -> io::Result<Vec<PathBuf>> {
     let text = std::fs::read("/proc/self/mountinfo")?;
-    Ok(text.split(|byte| *byte == b'\n').filter_map(point_of).collect())
+    Ok(text.split(|byte| *byte == b'\n').filter_map(line_of).map(|mount| mount.point).collect())
 }
 
-/// The fifth word of a line.
-fn point_of(line: &[u8]) -> Option<PathBuf> {
-    let word = line.split(|byte| *byte == b' ').nth(4)?;
-    Some(PathBuf::from(std::ffi::OsString::from_vec(unescape(word))))
+/// What is to be known of a mount.
+struct MountLine<'a> {
+    device: &'a [u8],
+    /// Which part of the device is mounted.
+    root: &'a [u8],
+    point: PathBuf,
+}
+
+fn line_of(line: &[u8]) -> Option<MountLine<'_>> {
+    let mut words = line.split(|byte| *byte == b' ').skip(2);
+    let (device, root, point) = (words.next()?, words.next()?, words.next()?);
+    Some(MountLine { device, root, point: PathBuf::from(std::ffi::OsString::from_vec(unescape(point))) })
 }
 
 /// Spaces and the like are written as three octal digits.
@@ -135,7 +152,8 @@ mod tests {
     #[test]
     fn mount_points_are_read() {
         let line = b"36 35 98:0 /mnt1 /a\\040b\\134c rw,noatime master:1 - ext3 /dev/root rw";
-        assert_eq!(point_of(line), Some(PathBuf::from("/a b\\c")));
-        assert_eq!(point_of(b""), None);
+        let found = line_of(line).unwrap();
+        assert_eq!((found.device, found.root, found.point), (&b"98:0"[..], &b"/mnt1"[..], PathBuf::from("/a b\\c")));
+        assert!(line_of(b"").is_none());
     }
 }

@@ -4,6 +4,7 @@
 //! changes watches it ([`super::watches`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
@@ -11,6 +12,8 @@ use rkube_machinery::{Value, json};
 use rkube_operator::kube::Client;
 use rkube_operator::kube::client::Body;
 
+/// A pod that waits for longer is told why, and asks again.
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
 const JSON: &str = "application/json";
 
 /// Why there is no object.
@@ -53,10 +56,15 @@ impl ObjectReader {
 
     async fn send(&self, request: Result<Request<Body>, http::Error>) -> Result<Value, Missing> {
         let request = request.map_err(|error| Missing::Refused(error.to_string()))?;
-        let answer = self.client.send(request).await.map_err(|error| Missing::Refused(error.to_string()))?;
-        let status = answer.status();
-        let body = answer.into_body().collect().await.map_err(|error| Missing::Refused(error.to_string()))?;
-        let body = json::parse(&body.to_bytes()).unwrap_or_default();
+        let exchange = async {
+            let answer = self.client.send(request).await.map_err(|error| Missing::Refused(error.to_string()))?;
+            let status = answer.status();
+            let body = answer.into_body().collect().await.map_err(|error| Missing::Refused(error.to_string()))?;
+            Ok((status, body.to_bytes()))
+        };
+        let answered = tokio::time::timeout(ANSWER_WAIT, exchange).await;
+        let (status, body) = answered.map_err(|_| Missing::Refused("the API server does not answer".to_owned()))??;
+        let body = json::parse(&body).unwrap_or_default();
         match status {
             status if status.is_success() => Ok(body),
             StatusCode::NOT_FOUND => Err(Missing::NotFound),

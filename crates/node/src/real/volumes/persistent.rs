@@ -6,6 +6,8 @@ use rkube_machinery::Value;
 
 use super::{Content, Failure, Gather, Gathered, host_path};
 
+/// The group of a volume that has one, and only one.
+const GROUP: &str = "pv.beta.kubernetes.io/gid";
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 pub async fn gather(gather: &Gather<'_>, volume: &Value) -> Result<Gathered, Failure> {
@@ -29,7 +31,8 @@ pub async fn gather(gather: &Gather<'_>, volume: &Value) -> Result<Gathered, Fai
             why: format!("persistent volume {name:?} is of a kind that this node does not know"),
         });
     };
-    Ok(Gathered { name: name.into(), read_only: source.bool("readOnly"), content })
+    let extra_group = persistent.get("metadata").map("annotations").str(GROUP).parse().ok();
+    Ok(Gathered { name: name.into(), read_only: source.bool("readOnly"), extra_group, content })
 }
 
 /// The volume of a claim.

@@ -108,10 +108,19 @@ impl SetUp<'_> {
             let _ = fs::remove_dir(&path);
             error.to_string()
         })?;
-        if !read_only {
+        // Who had it first says whose it is.
+        let is_shared = self.group.is_some() && self.is_used_by_others(&path).map_err(text)?;
+        if !read_only && !is_shared {
             self.own(&path, false, self.policy).map_err(text)?;
         }
         Ok(path)
+    }
+
+    fn is_used_by_others(&self, path: &Path) -> io::Result<bool> {
+        match self.directory.path().parent() {
+            Some(pods) => mounts::also_mounted(path, pods),
+            None => Ok(false),
+        }
     }
 
     fn own(&self, path: &Path, read_only: bool, policy: ChangePolicy) -> io::Result<()> {

@@ -10,7 +10,7 @@ use super::super::{garbage, labels, last_words};
 use super::{Life, Sandbox, Worker};
 use crate::pod::backoff::Backoff;
 use crate::pod::spec::{self, Container};
-use crate::pod::state::{Exit, FailedProbe, PodState, Record, Run, User, Waiting};
+use crate::pod::state::{Exit, FailedProbe, Operation, PodState, Record, Run, User, Waiting};
 
 /// What is said of a container that the runtime knows no more, and which ran.
 const UNKNOWN: &str = "ContainerStatusUnknown";
@@ -150,12 +150,6 @@ impl Worker {
 
     /// A container that was just started.
     pub(super) fn take_new_container(&mut self, name: &str, status: ContainerStatus) {
-        if status.state == ContainerState::Exited {
-            // It ended at once: its last words are read when it is looked at.
-            self.inbox.tell(|news| {
-                news.touched.insert(status.id.clone());
-            });
-        }
         let id = status.id.clone();
         let Some(record) = self.state.records.iter_mut().find(|record| record.name == name) else { return };
         record.restarts = labels::restart_count(&status);
@@ -166,10 +160,14 @@ impl Worker {
         (record.started, record.ready) = (false, false);
         if status.state == ContainerState::Running && self.begin_hook(name, &id) {
             if let Some(record) = self.state.records.iter_mut().find(|record| record.name == name) {
-                record.busy = true;
+                record.busy = Some(Operation::Hook);
             }
             return;
         }
+        // What happened to it before its id was known here was told to nobody.
+        self.inbox.tell(|news| {
+            news.touched.insert(id);
+        });
         self.apply(&status, None);
     }
 
@@ -184,7 +182,7 @@ impl Worker {
         let exit = self.exit_of(status, message.unwrap_or_default());
         let hook_error = self.hook_errors.get(status.name.as_str()).cloned();
         let record = self.state.record_mut(container);
-        let is_hooked = record.busy && matches!(record.run, Run::Creating) && !record.id.is_empty();
+        let is_hooked = record.busy == Some(Operation::Hook) && matches!(record.run, Run::Creating);
         record.id = id;
         record.image_id = status.image_ref.as_str().into();
         record.runtime_image = status.image.as_str().into();
@@ -199,7 +197,7 @@ impl Worker {
             ContainerState::Exited | ContainerState::Unknown => {
                 self.probes.stop(container.name());
                 let record = self.state.record_mut(container);
-                (record.started, record.ready, record.busy, record.failed_probe) = (false, false, false, None);
+                (record.started, record.ready, record.failed_probe) = (false, false, None);
                 // One that waits to be started again has told of its end already.
                 if !matches!(record.run, Run::Waiting(_)) {
                     record.run = Run::Exited(Box::new(exit));
@@ -316,7 +314,7 @@ impl Worker {
 
     pub(super) fn take_killed(&mut self, name: &str, id: &str) {
         if let Some(record) = self.state.records.iter_mut().find(|record| record.name == name) {
-            record.busy = false;
+            record.done(Operation::Stop);
         }
         self.inbox.tell(|news| {
             news.touched.insert(id.to_owned());

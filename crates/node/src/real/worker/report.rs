@@ -68,7 +68,9 @@ impl Worker {
         };
         let mut shown = (*pod).clone();
         shown.set("status", new.clone());
-        self.kubelet.known.put(&self.uid, Arc::new(shown));
+        if self.origin != Origin::Orphan {
+            self.kubelet.known.put(&self.uid, Arc::new(shown));
+        }
         let Some(told) = told.filter(|_| !self.writer.is_gone) else { return };
         let patch = status::patch(&told, &new).filter(|_| !is_settled);
         self.writer.is_up_to_date = patch.is_none() && !self.writer.busy;

@@ -10,11 +10,12 @@ use super::super::inbox::Found;
 use super::super::kill::{Kill, Turn};
 use super::super::prepare_api::Problem;
 use super::observe::raw_id;
+use super::storage::EVICTED;
 use super::{Done, Life, Origin, Retry, Sandbox, Worker};
 use crate::api;
 use crate::pod::plan;
 use crate::pod::spec::{self, Role};
-use crate::pod::state::{Exit, Run};
+use crate::pod::state::{Exit, Operation, Run};
 
 /// What is said of a container that never ran, of a pod that is over.
 const UNSTARTED_REASON: &str = "ContainerStatusUnknown";
@@ -68,11 +69,12 @@ impl Worker {
 
     /// How long containers may take now. It only ever gets shorter.
     fn grace_seconds(&self, before: i64) -> i64 {
-        let is_rejected = self.state.verdict.is_some();
         // A pod that may not go on has what its spec says, and so has one that is over by itself.
         let own = self.pod.get("spec").get("terminationGracePeriodSeconds").as_int().unwrap_or(30);
-        let wanted = match (is_rejected, self.origin == Origin::Orphan) {
-            (_, true) => GRACE_MIN_SECONDS,
+        let is_evicted = self.state.verdict.as_ref().is_some_and(|verdict| verdict.reason == EVICTED);
+        let wanted = match self.origin {
+            _ if is_evicted => GRACE_MIN_SECONDS,
+            Origin::Orphan => GRACE_MIN_SECONDS,
             _ if spec::is_deleted(&self.pod) => spec::grace_seconds(&self.pod),
             _ => own,
         };
@@ -89,7 +91,7 @@ impl Worker {
             stopping.grace_seconds = grace;
         }
         self.kill_running(grace, is_shorter);
-        let is_busy = self.state.runs_anything() || self.state.records.iter().any(|record| record.busy);
+        let is_busy = self.state.runs_anything() || self.state.records.iter().any(|record| record.busy.is_some());
         let is_made = matches!(self.sandbox, Sandbox::Making { .. });
         if is_busy || is_made || step == Step::Busy {
             return;
@@ -128,7 +130,7 @@ impl Worker {
                 continue;
             };
             // One whose first hook still runs is there, too.
-            if !record.is_running() && !record.busy {
+            if !record.is_running() && record.busy != Some(Operation::Hook) {
                 continue;
             }
             let (name, id) = (record.name.clone(), raw_id(&record.id).to_owned());

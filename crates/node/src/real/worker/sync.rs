@@ -8,13 +8,14 @@ use rkube_runtime::api::SandboxConfig;
 use super::super::images::PullProblem;
 use super::super::prepare_api::Problem;
 use super::super::start::{Failure, Start};
-use super::super::{hooks, kill, labels, refuse};
+use super::super::{garbage, hooks, kill, labels, refuse};
+use super::observe::{raw_id, shown_id};
 use super::{Done, Retry, Sandbox, SandboxMade, Worker};
 use crate::admission::{Claim, admit};
 use crate::pod::backoff::{Backoff, micros};
 use crate::pod::plan::{self, Action};
 use crate::pod::spec::{self, Role};
-use crate::pod::state::{Exit, FailedProbe, Record, Run, Verdict, Waiting};
+use crate::pod::state::{Exit, FailedProbe, Operation, Record, Run, Verdict, Waiting};
 use crate::pod::{deadline, waits};
 
 /// How long it is shown that an image could not be pulled, before it is shown that this is waited for.
@@ -49,6 +50,7 @@ impl Worker {
         if self.mount(now) && self.make_sandbox(now) {
             self.follow_plan(now);
             self.refresh(now);
+            self.measure(now);
         }
     }
 
@@ -61,7 +63,9 @@ impl Worker {
             let node = self.kubelet.node.get("", &self.kubelet.config.name);
             let verdict = node.map_or(Ok(()), |node| admit(&self.pod, &claim, &node.object, &usage));
             let verdict = verdict.map_err(|why| (why.reason, why.message)).and_then(|()| {
-                let refused = refuse::check(&self.pod).and_then(|()| self.kubelet.config.prepare.admit(&self.pod));
+                let app_armor = self.kubelet.config.machine.app_armor;
+                let refused =
+                    refuse::check(&self.pod, app_armor).and_then(|()| self.kubelet.config.prepare.admit(&self.pod));
                 refused.map_err(|problem| (problem.reason.to_string(), problem.message))
             });
             if let Err((reason, message)) = verdict {
@@ -276,7 +280,7 @@ impl Worker {
             record.backoff.count(exit.finished_micros, now);
         }
         record.image = container.image().into();
-        record.busy = true;
+        record.busy = Some(Operation::Start);
         let name = record.name.clone();
         let start = Start {
             kubelet: self.kubelet.clone(),
@@ -300,13 +304,13 @@ impl Worker {
     fn target_of(&self, container: &Value) -> Option<String> {
         let target = container.str("targetContainerName");
         let record = self.state.record(target).filter(|record| !target.is_empty() && record.is_running())?;
-        Some(super::observe::raw_id(&record.id).to_owned())
+        Some(raw_id(&record.id).to_owned())
     }
 
     pub(super) fn take_pull_failure(&mut self, name: &str, problem: PullProblem) {
         let now = self.now();
         let Some(record) = self.state.records.iter_mut().find(|record| record.name == name) else { return };
-        record.busy = false;
+        record.done(Operation::Start);
         if problem.counts {
             record.pull_backoff.count(now, now);
         }
@@ -321,23 +325,26 @@ impl Worker {
     ) {
         let now = self.now();
         let Some(record) = self.state.records.iter_mut().find(|record| record.name == name) else { return };
-        record.busy = false;
+        record.done(Operation::Start);
         match result {
             Ok(status) => {
+                let older = older_run(record);
                 remember_last(record);
                 record.run = Run::Creating;
                 record.outdated = false;
                 record.failed_probe = None;
                 self.take_new_container(name, *status);
+                self.forget_run(older);
             }
             Err(Failure::Waits { reason, message }) => {
                 wait(record, &reason, message, now + micros(CONFIG_RETRY));
             }
             Err(Failure::NotStarted { message, status }) => {
+                let older = older_run(record);
                 remember_last(record);
                 if let Some(left) = status {
                     record.restarts = left.attempt;
-                    record.id = super::observe::shown_id(&self.kubelet, &left.id);
+                    record.id = shown_id(&self.kubelet, &left.id);
                     record.last = Some(Box::new(Exit {
                         code: left.code,
                         reason: left.reason.as_str().into(),
@@ -348,8 +355,20 @@ impl Worker {
                     }));
                 }
                 wait_with_last(record, "RunContainerError", message, now);
+                self.forget_run(older);
             }
             Err(Failure::Cancelled | Failure::Image(_)) => {}
+        }
+    }
+
+    /// Removes a run of a container that is neither the last one nor the one before.
+    fn forget_run(&mut self, id: Option<String>) {
+        if let Some(id) = id {
+            let kubelet = self.kubelet.clone();
+            self.operations.spawn(async move {
+                garbage::remove_container(&kubelet, &id).await;
+                Done::Forgotten
+            });
         }
     }
 
@@ -371,7 +390,15 @@ impl Worker {
             id: id.to_owned(),
         };
         let (name, id) = (container.name().into(), id.to_owned());
-        self.operations.spawn(async move { Done::HookEnded { name, id, result: hook.run().await } });
+        let mut stopping = self.stopping.subscribe();
+        self.operations.spawn(async move {
+            let result = tokio::select! {
+                biased;
+                result = hook.run() => result,
+                _ = stopping.wait_for(|stopping| *stopping) => Err("the pod is to stop".to_owned()),
+            };
+            Done::HookEnded { name, id, result }
+        });
         true
     }
 
@@ -379,18 +406,21 @@ impl Worker {
         let pod = self.pod.clone();
         let containers = spec::containers(&pod);
         let Some(number) = containers.iter().position(|container| container.name() == name) else { return };
-        let is_current =
-            self.state.record(name).is_some_and(|record| super::observe::raw_id(&record.id) == id && record.busy);
+        let is_current = self
+            .state
+            .record(name)
+            .is_some_and(|record| raw_id(&record.id) == id && record.busy == Some(Operation::Hook));
         if !is_current {
             return;
         }
         match result {
             Ok(()) => {
-                self.state.record_mut(containers[number]).busy = false;
+                self.state.record_mut(containers[number]).done(Operation::Hook);
                 self.inbox.tell(|news| {
                     news.touched.insert(id.to_owned());
                 });
             }
+            Err(_) if *self.stopping.borrow() => self.state.record_mut(containers[number]).done(Operation::Hook),
             Err(error) => {
                 // What was answered is not told in an event: there may be secrets in it.
                 self.tell(&containers[number].field_path(), true, "FailedPostStartHook", "PostStartHook failed");
@@ -420,8 +450,8 @@ impl Worker {
         let containers = spec::containers(pod);
         let container = containers[number];
         let record = self.state.record_mut(container);
-        let id = super::observe::raw_id(&record.id).to_owned();
-        record.busy = true;
+        let id = raw_id(&record.id).to_owned();
+        record.busy = Some(Operation::Stop);
         let name = record.name.clone();
         self.probes.stop(&name);
         self.tell(&container.field_path(), false, "Killing", message);
@@ -451,14 +481,14 @@ impl Worker {
             self.probes.stop(container.name());
             let record = self.state.record_mut(container);
             if !record.id.is_empty() {
-                ids.push(super::observe::raw_id(&record.id).to_owned());
+                ids.push(raw_id(&record.id).to_owned());
                 if record.is_running() {
                     self.tell(&container.field_path(), false, "Killing", "killing");
                 }
             }
             let record = self.state.record_mut(container);
             record.begin_anew(now);
-            record.busy = true;
+            record.busy = Some(Operation::Stop);
         }
         let kubelet = self.kubelet.clone();
         self.operations.spawn(async move {
@@ -472,7 +502,11 @@ impl Worker {
     }
 
     pub(super) fn take_all_removed(&mut self) {
-        self.state.records.iter_mut().filter(|record| record.begins_anew()).for_each(|record| record.busy = false);
+        self.state
+            .records
+            .iter_mut()
+            .filter(|record| record.begins_anew())
+            .for_each(|record| record.done(Operation::Stop));
     }
 }
 
@@ -484,6 +518,12 @@ async fn run_sandbox(kubelet: &super::super::kubelet::Kubelet, config: SandboxCo
     let addresses = all.into_iter().find(|sandbox| sandbox.id == id).map(|sandbox| sandbox.addresses);
     tracing::debug!(uid, attempt, id, "made a sandbox");
     Ok(SandboxMade { id, addresses: addresses.unwrap_or_default() })
+}
+
+/// The run before the last one, once there is another one.
+fn older_run(record: &Record) -> Option<String> {
+    let older = record.last.as_deref().map(|exit| raw_id(&exit.id)).filter(|id| !id.is_empty())?;
+    (older != raw_id(&record.id)).then(|| older.to_owned())
 }
 
 /// What it did last is remembered: it is started once more.

@@ -123,7 +123,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         namespace_grace: NAMESPACE_GRACE,
         node_ranges: None,
     };
-    let listener = Listener { listener, tls, connections_max: limits::connections() };
+    let listener = Listener { listener, also: Vec::new(), tls, connections_max: limits::connections() };
     let control_plane = ControlPlane::start(config, Some(listener), vec![controllers.into()]).await?;
     Ok(Cluster { control_plane, store: store.store, held: () })
 }

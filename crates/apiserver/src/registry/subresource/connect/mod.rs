@@ -114,6 +114,7 @@ impl Write<'_> {
             subresource: &info.subresource,
             namespace: &info.namespace,
             name: &info.name,
+            ..ResourceAttributes::default()
         };
         let verdict = self.registry.authorizers.verdict(self.request.user, &Attributes::Resource(asked));
         match verdict.decision {

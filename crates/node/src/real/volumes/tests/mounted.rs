@@ -4,12 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use super::{Node, UID, group, is_root, mode};
+use crate::real::volumes::directory::PodDirectory;
 use crate::real::volumes::ownership::{ChangePolicy, give_to_group};
 use crate::real::volumes::payload::{File, Payload};
-use crate::real::volumes::{Content, Gathered, Medium, known_pods, mounts, tear_down};
+use crate::real::volumes::{Content, Gathered, Medium, SetUp, known_pods, mounts, set_up, tear_down};
 
 fn volume(content: Content) -> Gathered {
-    Gathered { name: "v".into(), read_only: false, content }
+    Gathered { name: "v".into(), read_only: false, extra_group: None, content }
 }
 
 fn secret(text: &str) -> Gathered {
@@ -90,6 +91,32 @@ fn what_is_in_a_local_volume_outlives_the_pod() {
     assert!(node.mounts().is_empty());
     assert_eq!(fs::read_to_string(disk.path().join("deep/data")).unwrap(), "precious");
     let _ = mounts::take_away_below(disk.path());
+}
+
+#[test]
+fn who_has_a_local_volume_first_says_whose_it_is() {
+    if !is_root() {
+        return;
+    }
+    let node = Node::new();
+    let disk = tempfile::tempdir().unwrap();
+    let local = volume(Content::Local { path: disk.path().to_owned() });
+    node.set_up(&local, Some(1234), ChangePolicy::Always, "..2v1").unwrap();
+    let (other, pod) = (PodDirectory::new(&node.root(), "other").unwrap(), super::pod("{}"));
+    let second = SetUp {
+        pod: &pod,
+        directory: &other,
+        group: Some(4321),
+        policy: ChangePolicy::Always,
+        memory_bytes: 0,
+        version: "..2v1",
+    };
+    set_up(&second, &local).unwrap();
+    assert_eq!(group(disk.path()), 1234);
+    tear_down(&node.root(), UID).unwrap();
+    tear_down(&node.root(), "other").unwrap();
+    set_up(&second, &local).unwrap();
+    assert_eq!(group(disk.path()), 4321);
 }
 
 #[test]
