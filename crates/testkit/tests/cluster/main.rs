@@ -11,5 +11,6 @@ mod scheduling;
 mod services;
 mod simulated_nodes;
 mod start;
+mod stateful_sets;
 mod time;
 mod workloads;
