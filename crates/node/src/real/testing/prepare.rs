@@ -16,6 +16,9 @@ pub struct FakePrepare {
     pub mount_problem: Mutex<Option<Problem>>,
     /// Why containers cannot be made.
     pub container_problem: Mutex<Option<Problem>>,
+    /// Why a pod is evicted.
+    pub storage_problem: Mutex<Option<Problem>>,
+    pub refreshed: Mutex<Vec<String>>,
     pub mounted: Mutex<Vec<String>>,
     pub unmounted: Mutex<Vec<String>>,
 }
@@ -37,8 +40,13 @@ impl Prepare for FakePrepare {
         answer(Ok(()))
     }
 
-    fn refresh<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), Problem>> {
+    fn refresh<'a>(&'a self, pod: &'a Value) -> BoxFuture<'a, Result<(), Problem>> {
+        self.refreshed.lock().push(pod.get("metadata").map("labels").str("color").to_owned());
         answer(Ok(()))
+    }
+
+    fn check_storage<'a>(&'a self, _: &'a Value, _: &'a [(Text, u64)]) -> BoxFuture<'a, Result<(), Problem>> {
+        answer(self.storage_problem.lock().clone().map_or(Ok(()), Err))
     }
 
     fn unmount<'a>(&'a self, uid: &'a str) -> BoxFuture<'a, Result<(), Problem>> {

@@ -4,12 +4,13 @@
 //! one for each container, one for volumes, one for the sandbox and one for the status. So a pod that pulls an image is
 //! still stopped at once, and one whose API server does not answer is still restarted.
 //!
-//! - [`sync`]: a pod that is to run; [`stop`]: one that is not; [`observe`]: what the runtime says; [`report`]: what the
+//! - [`sync`]: a pod that is to run; [`stop`]: one that is not; [`storage`]: one that uses too much of the disk; [`observe`]: what the runtime says; [`report`]: what the
 //!   API is told.
 
 mod observe;
 mod report;
 mod stop;
+mod storage;
 mod sync;
 
 use std::collections::HashMap;
@@ -28,6 +29,7 @@ use super::prepare_api::Problem;
 use super::probes;
 use super::start::Failure;
 use crate::pod::backoff::micros;
+use crate::pod::resize;
 use crate::pod::state::PodState;
 use stop::Stopping;
 
@@ -87,6 +89,8 @@ struct Volumes {
     busy: bool,
     retry: Retry,
     refreshed_micros: i64,
+    measuring: bool,
+    measured_micros: i64,
 }
 
 enum Sandbox {
@@ -125,6 +129,7 @@ impl Retry {
 enum Done {
     Mounted(Result<(), Problem>),
     Refreshed(Result<(), Problem>),
+    Measured(Result<(), Problem>),
     SandboxMade(Result<SandboxMade, Problem>),
     SandboxGone(Result<(), String>),
     Started {
@@ -257,8 +262,21 @@ impl Worker {
     fn take_pod(&mut self, pod: Arc<Value>) {
         let is_newer =
             self.origin == Origin::File || super::kubelet::revision(&pod) >= super::kubelet::revision(&self.pod);
-        if is_newer {
-            self.pod = pod;
+        if !is_newer {
+            return;
+        }
+        let (old, new) = (self.pod.get("metadata"), pod.get("metadata"));
+        if ["labels", "annotations"].iter().any(|field| old.get(field) != new.get(field)) {
+            // Volumes may show them.
+            self.volumes.refreshed_micros = 0;
+        }
+        // One of the first generation was not changed yet.
+        let is_changed = pod.get("metadata").int("generation") > 1;
+        let allocated = is_changed.then(|| resize::as_allocated(&pod)).flatten();
+        let was_refused = std::mem::replace(&mut self.state.resize_refused, allocated.is_some());
+        self.pod = allocated.map_or(pod, Arc::new);
+        if self.state.resize_refused && !was_refused {
+            self.tell("", true, resize::EVENT, resize::MESSAGE);
         }
     }
 
@@ -280,6 +298,7 @@ impl Worker {
         match done {
             Done::Mounted(result) => self.take_mounted(result),
             Done::Refreshed(result) => self.take_refreshed(result),
+            Done::Measured(result) => self.take_measured(result),
             Done::SandboxMade(result) => self.take_sandbox(result),
             Done::SandboxGone(result) => self.take_sandbox_gone(result),
             Done::Started { name, result } => self.take_started(&name, result),
