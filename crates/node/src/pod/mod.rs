@@ -9,6 +9,7 @@ mod conditions;
 pub mod deadline;
 mod phase;
 pub mod plan;
+pub mod resize;
 pub mod spec;
 pub mod state;
 pub mod status;

@@ -21,6 +21,8 @@ pub struct PodState {
     /// Whether the runtime makes mounts read-only with all that is below them.
     pub mounts_read_only_recursively: bool,
     pub records: Vec<Record>,
+    /// It asks for other resources than its containers have, and does not get them.
+    pub resize_refused: bool,
     /// Why the pod has failed, whatever its containers did.
     pub verdict: Option<Verdict>,
     /// When all containers will have stopped, once they are to.

@@ -70,6 +70,12 @@ impl Start {
             self.tell(container, true, "Failed", format!("Error: {}", problem.reason));
             Failure::Image(problem)
         })?;
+        let target = container.value.str("targetContainerName");
+        if !target.is_empty() && self.target.is_none() {
+            let message = format!("unable to find target container {target}");
+            self.tell(container, true, "Failed", format!("Error: {message}"));
+            return Err(Failure::Waits { reason: "CreateContainerConfigError".to_owned(), message });
+        }
         let context = ContainerContext {
             attempt: self.attempt,
             image: &image,

@@ -308,3 +308,45 @@ async fn a_look_at_everything_starts_nothing_twice() {
     assert_eq!(node.runtime.called("start"), ["start a#0", "start a#1"]);
     assert_eq!(node.shows("p"), "Running a:running*1+");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_keeps_its_resources_while_it_runs() {
+    let node = TestNode::start().await;
+    let asks = |cpu: &str| {
+        format!(r#""containers":[{{"name":"a","image":"web","resources":{{"requests":{{"cpu":"{cpu}"}}}}}}]"#)
+    };
+    node.create("p", &asks("1")).await;
+    let mut pod = node.pod("p").unwrap();
+    pod.object_mut("metadata").set("generation", 2);
+    let resources = rkube_machinery::json::parse(br#"{"requests":{"cpu":"2"}}"#).unwrap();
+    pod.get_mut("spec").list_mut("containers")[0].set("resources", resources);
+    node.api.put("pods", pod);
+    node.settle().await;
+    let status = node.status("p", "containerStatuses", 0);
+    assert_eq!(status.get("allocatedResources").str("cpu"), "1");
+    let first = node.status("p", "conditions", 0);
+    assert_eq!((first.str("type"), first.str("reason")), ("PodResizePending", "Infeasible"));
+    assert_eq!(node.events("p").last().unwrap(), "ResizeInfeasible");
+    assert_eq!(node.shows("p"), "Running a:running+");
+    assert_eq!(node.pod("p").unwrap().get("status").int("observedGeneration"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ephemeral_containers_run_once_beside_the_others() {
+    let node = TestNode::start().await;
+    node.runtime.behave("e", ends(Duration::from_secs(5), 1));
+    node.create("p", ONE).await;
+    let mut pod = node.pod("p").unwrap();
+    let list = rkube_machinery::json::parse(
+        br#"[{"name":"e","image":"x","targetContainerName":"a"},{"name":"f","image":"x","targetContainerName":"z"}]"#,
+    );
+    pod.get_mut("spec").set("ephemeralContainers", list.unwrap());
+    node.api.put("pods", pod);
+    node.settle().await;
+    assert_eq!(node.shows("p"), "Running a:running+ e:running f:CreateContainerConfigError");
+    node.seconds(30).await;
+    assert_eq!(node.shows("p"), "Running a:running+ e:1 f:CreateContainerConfigError");
+    assert_eq!(node.runtime.called("start"), ["start a#0", "start e#0"]);
+    node.delete("p", 30).await;
+    assert_eq!(node.shows("p"), "gone");
+}

@@ -29,6 +29,7 @@ use super::prepare_api::Problem;
 use super::probes;
 use super::start::Failure;
 use crate::pod::backoff::micros;
+use crate::pod::resize;
 use crate::pod::state::PodState;
 use stop::Stopping;
 
@@ -261,13 +262,21 @@ impl Worker {
     fn take_pod(&mut self, pod: Arc<Value>) {
         let is_newer =
             self.origin == Origin::File || super::kubelet::revision(&pod) >= super::kubelet::revision(&self.pod);
-        if is_newer {
-            let (old, new) = (self.pod.get("metadata"), pod.get("metadata"));
-            if ["labels", "annotations"].iter().any(|field| old.get(field) != new.get(field)) {
-                // Volumes may show them.
-                self.volumes.refreshed_micros = 0;
-            }
-            self.pod = pod;
+        if !is_newer {
+            return;
+        }
+        let (old, new) = (self.pod.get("metadata"), pod.get("metadata"));
+        if ["labels", "annotations"].iter().any(|field| old.get(field) != new.get(field)) {
+            // Volumes may show them.
+            self.volumes.refreshed_micros = 0;
+        }
+        // One of the first generation was not changed yet.
+        let is_changed = pod.get("metadata").int("generation") > 1;
+        let allocated = is_changed.then(|| resize::as_allocated(&pod)).flatten();
+        let was_refused = std::mem::replace(&mut self.state.resize_refused, allocated.is_some());
+        self.pod = allocated.map_or(pod, Arc::new);
+        if self.state.resize_refused && !was_refused {
+            self.tell("", true, resize::EVENT, resize::MESSAGE);
         }
     }
 
