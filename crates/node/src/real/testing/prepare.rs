@@ -18,6 +18,7 @@ pub struct FakePrepare {
     pub container_problem: Mutex<Option<Problem>>,
     pub mounted: Mutex<Vec<String>>,
     pub unmounted: Mutex<Vec<String>>,
+    pub refreshed: Mutex<Vec<String>>,
 }
 
 fn answer<'a, T: Send + 'a>(result: Result<T, Problem>) -> BoxFuture<'a, Result<T, Problem>> {
@@ -37,7 +38,8 @@ impl Prepare for FakePrepare {
         answer(Ok(()))
     }
 
-    fn refresh<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), Problem>> {
+    fn refresh<'a>(&'a self, pod: &'a Value) -> BoxFuture<'a, Result<(), Problem>> {
+        self.refreshed.lock().push(pod.get("metadata").map("labels").str("app").to_owned());
         answer(Ok(()))
     }
 
