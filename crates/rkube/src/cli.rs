@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use rkube_controllers::Selection;
+use rkube_runtime::images::REGISTRIES;
 
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 use crate::identity::IdentityFlags;
@@ -62,9 +63,30 @@ pub enum Command {
     /// Make the programs that Go's test environments (envtest) start, and print their directory
     #[command(after_help = ENVTEST_EXAMPLES)]
     Envtest(Envtest),
+    /// End all pods of this machine and remove what its node made: mounts, cgroups, interfaces, rules
+    #[command(after_help = RESET_EXAMPLES)]
+    Reset(Reset),
     /// Have systemd run Kubernetes on this machine, now and whenever it starts
     #[command(after_help = INSTALL_EXAMPLES)]
     Install(Install),
+}
+
+const RESET_EXAMPLES: &str = "\
+Nothing of rkube may run on the data directory: stop it first (`systemctl stop rkube` where it is a service). Images and what
+the cluster holds stay, unless --data is given: pods that are still among it start anew with the next `rkube up`.
+
+Examples:
+  sudo rkube reset
+  sudo rkube reset --data";
+
+#[derive(Debug, Args)]
+pub struct Reset {
+    /// Remove the data directory, too: all objects, certificates, images and logs
+    #[arg(long)]
+    pub data: bool,
+
+    #[command(flatten)]
+    pub data_directory: DataDirectory,
 }
 
 const INSTALL_EXAMPLES: &str = "\
@@ -258,6 +280,19 @@ pub enum ImageCommand {
     Load {
         #[arg(value_name = "FILE.tar", required = true)]
         files: Vec<PathBuf>,
+        #[command(flatten)]
+        data: DataDirectory,
+    },
+    /// Pull images from their registries
+    Pull {
+        #[arg(value_name = "IMAGE", required = true)]
+        images: Vec<String>,
+        /// The user's name and password for the registry
+        #[arg(long, value_name = "USER:PASSWORD")]
+        credentials: Option<String>,
+        /// Where files say which mirrors to ask and whom to trust, as DIR/docker.io/hosts.toml, in containerd's format
+        #[arg(long, value_name = "DIR", default_value = REGISTRIES)]
+        registry_config: PathBuf,
         #[command(flatten)]
         data: DataDirectory,
     },

@@ -28,6 +28,7 @@ mod logging;
 mod node_addresses;
 mod pki;
 mod real_node;
+mod reset;
 mod served;
 mod signals;
 mod simulated_nodes;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Store(command) => backup::run(command),
         Command::Image(command) => image::run(command),
         Command::Envtest(options) => envtest::run(&options),
+        Command::Reset(options) => reset::run(&options),
         Command::Install(options) => install::run(&options),
     };
     match result {

@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
+use rustix::net::sockopt;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
@@ -32,6 +33,8 @@ pub const CONNECTIONS_MAX: usize = 1_000;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Who does not send the head of a request in this time is sent away; also between two requests, as upstream's.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(90);
+/// How often a silent client is asked whether it is still there.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// All headers of a request together; more is answered 431. As upstream.
 const HEADERS_BYTES_MAX: usize = 1 << 20;
 /// Requests on one HTTP/2 connection.
@@ -82,6 +85,7 @@ async fn connection(
     mut stop: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true);
+    keep_alive(&stream);
     let evicted = seat.evicted.clone();
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream));
     let stream = tokio::select! {
@@ -113,6 +117,13 @@ async fn connection(
     }
 }
 
+/// A client that vanishes without a word is noticed within some minutes, as by Go's servers: its commands go with it.
+fn keep_alive(stream: &TcpStream) {
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, KEEP_ALIVE_INTERVAL);
+    let _ = sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_INTERVAL);
+}
+
 fn builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEADERS_BYTES_MAX);
@@ -127,8 +138,9 @@ fn builder() -> auto::Builder<TokioExecutor> {
 
 /// Who is not known after a request does not get another one on this connection.
 async fn answer(server: &Arc<Server>, request: Request<Incoming>, user: Option<Arc<User>>, seat: Arc<Seat>) -> Answer {
+    let is_http1 = request.version() < http::Version::HTTP_2;
     let mut answer = server.answer(request, user, &seat).await;
-    if !seat.is_known() && answer.status() != http::StatusCode::SWITCHING_PROTOCOLS {
+    if is_http1 && !seat.is_known() && answer.status() != http::StatusCode::SWITCHING_PROTOCOLS {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     answer
@@ -199,5 +211,37 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.unknown.lock().evictions.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_is_unknown_for_longest_makes_room() {
+        let seats = Arc::new(Seats::new(3));
+        let taken = [seats.take().await, seats.take().await, seats.take().await];
+        taken[0].known();
+        let waiting = tokio::spawn({
+            let seats = seats.clone();
+            async move { seats.take().await }
+        });
+        taken[1].evicted.notified().await;
+        let [first, second, third] = taken;
+        drop(second);
+        let newcomer = waiting.await.unwrap();
+        newcomer.known();
+        third.known();
+        let waiting = tokio::spawn({
+            let seats = seats.clone();
+            async move { seats.take().await }
+        });
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!waiting.is_finished(), "all others are known: they stay");
+        drop(first);
+        let _last = waiting.await.unwrap();
     }
 }

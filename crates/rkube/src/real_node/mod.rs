@@ -4,8 +4,9 @@ mod network;
 mod places;
 mod start;
 
+pub use network::NAME as NETWORK_NAME;
 pub use places::Places;
-pub use start::RealNode;
+pub use start::{CGROUP, RealNode, runtime};
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -51,6 +52,11 @@ pub struct RealNodeFlags {
     /// Where the node serves logs, exec and figures; 0 takes a free port
     #[arg(long, value_name = "PORT", default_value_t = KUBELET_PORT)]
     pub kubelet_port: u16,
+
+    /// Where files say for registries which mirrors to ask and whom to trust, as DIR/docker.io/hosts.toml, in containerd's
+    /// format
+    #[arg(long, value_name = "DIR", default_value = rkube_runtime::images::REGISTRIES)]
+    pub registry_config: PathBuf,
 
     /// How many pods it takes
     #[arg(long, value_name = "COUNT", default_value_t = 110)]

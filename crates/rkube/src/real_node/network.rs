@@ -37,11 +37,12 @@ pub async fn start(options: &Up, ranges: Option<&NodeRanges>, api_port: u16, pla
     })
     .await;
     match (network.problem(), network.limitation()) {
-        (Some(problem), _) => {
+        // That the node has no range yet is told by its status.
+        (Some(problem), _) if network.api_addresses().is_empty() => {
             tracing::warn!("pods have no network of their own, only the host's (hostNetwork): {problem}")
         }
-        (None, Some(limitation)) => tracing::warn!("{limitation}"),
-        (None, None) => {}
+        (_, Some(limitation)) => tracing::warn!("{limitation}"),
+        (_, None) => {}
     }
     Some(network)
 }

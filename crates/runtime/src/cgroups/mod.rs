@@ -4,6 +4,7 @@
 //! `kubepods/burstable/pod1/abc`, and made by us, so that they never lead out. All of it works on plain files below a
 //! root, so that tests use a tree of their own.
 
+mod devices;
 mod files;
 mod mounts;
 mod v1;

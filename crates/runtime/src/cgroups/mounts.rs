@@ -12,7 +12,7 @@ pub enum Hierarchies {
 }
 
 /// Controllers of version 1 that we use.
-const CONTROLLERS: &[&str] = &["cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory", "pids", "blkio"];
+const CONTROLLERS: &[&str] = &["cpu", "cpuacct", "cpuset", "devices", "hugetlb", "memory", "pids"];
 /// Without one of these in version 1, version 2 is used.
 const DECISIVE: &[&str] = &["cpu", "memory", "pids"];
 

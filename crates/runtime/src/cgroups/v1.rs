@@ -175,3 +175,44 @@ impl Cgroups for V1 {
         self.directories(path).iter().try_for_each(|directory| files::remove(directory))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_written_where_they_belong() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str| directory.path().join(name);
+        let controllers = [("cpu", "cpu,cpuacct"), ("cpuacct", "cpu,cpuacct"), ("memory", "memory"), ("pids", "pids")];
+        let cgroups = V1::new(controllers.iter().map(|(name, path)| ((*name).to_owned(), place(path))).collect());
+        for (path, names) in [
+            ("cpu,cpuacct", &["cpu.shares", "cpu.cfs_period_us", "cpu.cfs_quota_us"][..]),
+            ("memory", &["memory.limit_in_bytes"]),
+            ("pids", &["pids.max"]),
+        ] {
+            std::fs::create_dir_all(place(path).join("kubepods/c")).unwrap();
+            names.iter().for_each(|name| std::fs::write(place(path).join("kubepods/c").join(name), "").unwrap());
+        }
+        let mut limits = Resources {
+            cpu_shares: Some(512),
+            cpu_quota_micros: Some(50_000),
+            cpu_period_micros: Some(100_000),
+            memory_limit_bytes: Some(1 << 20),
+            pids_limit: Some(100),
+            ..Default::default()
+        };
+        cgroups.create("kubepods/c", &limits, true).unwrap();
+        let read = |path: &str| std::fs::read_to_string(directory.path().join(path)).unwrap();
+        assert_eq!(read("cpu,cpuacct/kubepods/c/cpu.shares"), "512");
+        assert_eq!(read("cpu,cpuacct/kubepods/c/cpu.cfs_quota_us"), "50000");
+        assert_eq!(read("memory/kubepods/c/memory.limit_in_bytes"), "1048576");
+        assert_eq!(read("pids/kubepods/c/pids.max"), "100");
+        let entrances = cgroups.entrances("kubepods/c");
+        assert_eq!(entrances.len(), 3);
+        assert!(entrances.iter().all(|file| file.ends_with("kubepods/c/tasks")));
+        // What this host cannot limit is not let run without a limit.
+        limits.cpuset_cpus = "0".to_owned();
+        assert!(cgroups.create("kubepods/c", &limits, true).is_err());
+    }
+}

@@ -82,10 +82,10 @@ impl Cgroups for V2 {
         self.limit(&directory, limits)
     }
 
-    /// Version 2 asks a program in the kernel about devices. There is none here yet: what keeps devices away is that
-    /// their files are not there, and that mounts of volumes are what the pod was given.
-    fn allow_devices(&self, _path: &str, _rules: &[DeviceRule]) -> io::Result<()> {
-        Ok(())
+    fn allow_devices(&self, path: &str, rules: &[DeviceRule]) -> io::Result<()> {
+        let directory = std::fs::File::open(self.root.join(path))?;
+        let told = |error: io::Error| io::Error::new(error.kind(), format!("say which devices may be used: {error}"));
+        crate::sys::attach_device_program(&directory, &super::devices::program(rules)).map_err(told)
     }
 
     fn entrances(&self, path: &str) -> Vec<PathBuf> {
@@ -132,5 +132,81 @@ impl Cgroups for V2 {
 
     fn remove_one(&self, path: &str) -> io::Result<()> {
         files::remove(&self.root.join(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> (tempfile::TempDir, V2) {
+        let directory = tempfile::tempdir().unwrap();
+        // What the kernel would make with each directory.
+        for path in ["", "kubepods", "kubepods/pod1", "kubepods/pod1/c"] {
+            let place = directory.path().join(path);
+            std::fs::create_dir_all(&place).unwrap();
+            std::fs::write(place.join("cgroup.controllers"), "cpu io memory pids").unwrap();
+            let files = [
+                "cgroup.subtree_control",
+                "cpu.weight",
+                "cpu.max",
+                "memory.max",
+                "memory.swap.max",
+                "pids.max",
+                "memory.oom.group",
+            ];
+            files.iter().for_each(|name| std::fs::write(place.join(name), "").unwrap());
+        }
+        let cgroups = V2::new(directory.path().to_owned());
+        (directory, cgroups)
+    }
+
+    #[test]
+    fn limits_are_written_and_controllers_handed_down() {
+        let (directory, cgroups) = tree();
+        let limits = Resources {
+            cpu_shares: Some(1024),
+            cpu_quota_micros: Some(50_000),
+            memory_limit_bytes: Some(1 << 20),
+            pids_limit: Some(100),
+            unified: [("memory.oom.group".to_owned(), "1".to_owned())].into(),
+            ..Default::default()
+        };
+        cgroups.create("kubepods/pod1/c", &limits, true).unwrap();
+        let read = |name: &str| std::fs::read_to_string(directory.path().join("kubepods/pod1/c").join(name)).unwrap();
+        assert_eq!((read("cpu.weight"), read("cpu.max")), ("39".to_owned(), "50000 100000".to_owned()));
+        assert_eq!((read("memory.max"), read("memory.swap.max")), ("1048576".to_owned(), "0".to_owned()));
+        assert_eq!((read("pids.max"), read("memory.oom.group")), ("100".to_owned(), "1".to_owned()));
+        // The last of those that were written, one by one: a plain file keeps no more.
+        let handed =
+            |path: &str| std::fs::read_to_string(directory.path().join(path).join("cgroup.subtree_control")).unwrap();
+        assert!(handed("kubepods/pod1").starts_with("+pids") && handed("kubepods/pod1/c").is_empty());
+        let outside = Resources { unified: [("../x".to_owned(), "1".to_owned())].into(), ..Default::default() };
+        assert!(cgroups.create("kubepods/pod1/c", &outside, true).is_err());
+    }
+
+    #[test]
+    fn figures_are_read() {
+        let (directory, cgroups) = tree();
+        let write =
+            |name: &str, text: &str| std::fs::write(directory.path().join("kubepods/pod1/c").join(name), text).unwrap();
+        write("cpu.stat", "usage_usec 1500\nuser_usec 1000\n");
+        write("memory.current", "5000\n");
+        write("memory.stat", "anon 3000\ninactive_file 1000\npgfault 7\npgmajfault 2\n");
+        write("memory.max", "max\n");
+        write("memory.events", "oom 3\noom_kill 2\n");
+        write("pids.current", "4\n");
+        write("cgroup.procs", "12\n13\n0\n");
+        let usage = cgroups.usage("kubepods/pod1/c");
+        assert_eq!((usage.cpu_nanos, usage.processes), (1_500_000, 4));
+        assert_eq!((usage.memory.working_set_bytes, usage.memory.rss_bytes, usage.memory.limit_bytes), (4000, 3000, 0));
+        assert_eq!(cgroups.out_of_memory_kills("kubepods/pod1/c"), 2);
+        assert_eq!(cgroups.processes("kubepods/pod1/c"), [12, 13]);
+        assert_eq!(cgroups.children("kubepods"), ["pod1"]);
+    }
+
+    #[test]
+    fn weights_follow_shares() {
+        assert_eq!([2, 1024, 262_144].map(weight), [1, 39, 10_000]);
     }
 }

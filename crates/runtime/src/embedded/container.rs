@@ -124,6 +124,7 @@ impl Inner {
         self.config.images.release(id).await?;
         remove_directory(&self.containers_directory().join(id)).map_err(internal("remove the container"))?;
         self.containers.lock().remove(id);
+        self.root_usage.lock().remove(id);
         Ok(())
     }
 

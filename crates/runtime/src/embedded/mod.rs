@@ -9,6 +9,7 @@ mod bundle;
 mod client;
 mod container;
 mod images;
+mod problem;
 mod program;
 mod sandbox;
 mod state;
@@ -18,7 +19,8 @@ mod streams;
 mod terminal;
 
 pub use images::{Images, Prepared};
-pub use stored::{Pull, StoredImages};
+pub use problem::problem;
+pub use stored::{Pull, StoredImages, pull_from};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,8 +34,9 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 use crate::api::{
-    ContainerConfig, ContainerStatus, Credentials, Error, Event, ExecOutput, ExecRequest, ForwardedPort, Image,
-    ImageFilesystem, PodNetwork, Result, Runtime, SandboxConfig, SandboxStats, SandboxStatus, Session, Status, Version,
+    ContainerConfig, ContainerStatus, Credentials, Error, Event, ExecOutput, ExecRequest, FilesystemUsage,
+    ForwardedPort, Image, ImageFilesystem, PodNetwork, Result, Runtime, SandboxConfig, SandboxStats, SandboxStatus,
+    Session, Status, Version,
 };
 use crate::cgroups::Cgroups;
 use state::{Container, Sandbox};
@@ -81,6 +84,8 @@ struct Inner {
     sandboxes: Mutex<BTreeMap<String, Arc<Sandbox>>>,
     containers: Mutex<BTreeMap<String, Arc<Container>>>,
     events: broadcast::Sender<Event>,
+    /// What containers wrote into their roots, and when that was measured.
+    root_usage: Mutex<BTreeMap<String, (i64, FilesystemUsage)>>,
 }
 
 impl Embedded {
@@ -89,10 +94,15 @@ impl Embedded {
         let (cgroups, _) = crate::shim::host_cgroups().map_err(|error| Error::Internal(error.to_string()))?;
         let program = program::Program::open(&config.shim_program);
         let (events, _) = broadcast::channel(EVENTS_MAX);
-        let (sandboxes, containers) = Default::default();
-        let inner = Arc::new(Inner { config, cgroups, program, sandboxes, containers, events });
+        let (sandboxes, containers, root_usage) = Default::default();
+        let inner = Arc::new(Inner { config, cgroups, program, sandboxes, containers, events, root_usage });
         inner.adopt().await?;
         Ok(Self { inner })
+    }
+
+    /// Ends and removes everything: sandboxes, containers, shims, cgroups. Images stay.
+    pub async fn clear(&self) -> Result<()> {
+        self.inner.clear().await
     }
 }
 

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::Inner;
 use super::bundle::{HOSTNAME_FILE, MOUNT_POINT, RESOLVER_FILE};
 use super::client::{self, Connection};
 use super::state::{ContainerLife, SANDBOX_FILE, Sandbox, SandboxFile, write_json};
-use super::{Embedded, Inner};
 use crate::api::{
     Attachment, ContainerState, DnsConfig, Error, Event, NamespaceMode, Resources, Result, SandboxConfig,
 };
@@ -241,6 +241,25 @@ impl Inner {
         self.forget_sandbox(&sandbox).await
     }
 
+    pub(super) async fn clear(self: &Arc<Self>) -> Result<()> {
+        let ids: Vec<String> = self.sandboxes.lock().keys().cloned().collect();
+        for id in ids {
+            self.remove_sandbox(&id).await?;
+        }
+        // Those whose sandbox was never written down, or is gone.
+        let ids: Vec<String> = self.containers.lock().keys().cloned().collect();
+        for id in ids {
+            self.remove_container(&id).await?;
+        }
+        let inner = self.clone();
+        let root = self.config.cgroup_root.clone();
+        let cleared = blocking(move || {
+            cgroups::kill_all(inner.cgroups.as_ref(), &root);
+            cgroups::remove_all(inner.cgroups.as_ref(), &root)
+        });
+        cleared.await.map_err(internal("remove the cgroup of all pods"))
+    }
+
     async fn forget_sandbox(self: &Arc<Self>, sandbox: &Sandbox) -> Result<()> {
         remove_directory(&self.sandboxes_directory().join(&sandbox.id)).map_err(internal("remove the sandbox"))?;
         self.sandboxes.lock().remove(&sandbox.id);
@@ -249,13 +268,6 @@ impl Inner {
         // Another sandbox of the same pod may be in it; the last one takes it along.
         let _in_use = blocking(move || inner.cgroups.remove_one(&pod)).await;
         Ok(())
-    }
-}
-
-impl Embedded {
-    /// How many shims are connected; for those who wait for an end.
-    pub fn connected_shims(&self) -> usize {
-        self.inner.sandboxes.lock().values().filter(|sandbox| sandbox.pause().is_some()).count()
     }
 }
 

@@ -12,6 +12,9 @@ use crate::api::{
 };
 use crate::cgroups::Usage;
 
+/// How old a measure of a container's files may be.
+const ROOT_USAGE_MICROS: i64 = 60_000_000;
+
 impl Inner {
     pub(super) async fn sandbox_stats(self: &Arc<Self>) -> Result<Vec<SandboxStats>> {
         let sandboxes: Vec<_> = self.sandboxes.lock().values().filter(|sandbox| sandbox.is_ready()).cloned().collect();
@@ -22,14 +25,28 @@ impl Inner {
             let running: Vec<_> = running.collect();
             let mut roots = Vec::with_capacity(running.len());
             for container in &running {
-                // One that is just being removed has none.
-                roots.push(self.config.images.usage(&container.file.id).await.unwrap_or_default());
+                roots.push(self.root_usage(&container.file.id).await);
             }
             let inner = self.clone();
             let read = blocking(move || Ok(inner.stats_of(&sandbox, &running, &roots)));
             found.push(read.await.map_err(internal("read what pods use"))?);
         }
         Ok(found)
+    }
+
+    /// What a container wrote, as it was measured not long ago: files are counted one by one.
+    async fn root_usage(&self, id: &str) -> FilesystemUsage {
+        let now = self.now_micros();
+        let known = self.root_usage.lock().get(id).copied();
+        if let Some((at, usage)) = known
+            && now.saturating_sub(at) < ROOT_USAGE_MICROS
+        {
+            return usage;
+        }
+        // One that is just being removed has none.
+        let usage = self.config.images.usage(id).await.unwrap_or_default();
+        self.root_usage.lock().insert(id.to_owned(), (now, usage));
+        usage
     }
 
     fn stats_of(&self, sandbox: &Sandbox, running: &[Arc<Container>], roots: &[FilesystemUsage]) -> SandboxStats {

@@ -19,12 +19,14 @@ pub mod bounds;
 mod collect;
 mod compression;
 mod config;
+mod copy;
 mod digest;
 mod error;
 mod index;
 mod layers;
 mod overlay;
 mod platform;
+mod pull;
 mod reference;
 mod scratch;
 mod snapshots;
@@ -36,11 +38,23 @@ pub use collect::{Candidate, CollectionPolicy, Plan, plan};
 pub use config::ImageConfig;
 pub use digest::Digest;
 pub use error::{Error, Result};
+pub use pull::{Patience, REGISTRIES, Registries, SharedProgress};
 pub use reference::Reference;
 pub use snapshots::{Snapshots, Usage};
 pub use store::Store;
 
 use crate::api::PullProgress;
+
+/// Reads an archive to its end, or to where it is wrong, and says how many entries it has. For tests that try anything at all.
+pub fn count_entries(archive: &[u8]) -> Result<usize> {
+    let source: Box<dyn std::io::Read + Send + '_> = compression::decompress(archive).map_err(Error::reading)?;
+    let mut reader = tar::Reader::new(source);
+    let mut count = 0;
+    while reader.next()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
 
 /// Is told how far a load or a pull is. Called from several threads.
 pub type Progress<'a> = &'a (dyn Fn(PullProgress) + Send + Sync);

@@ -11,7 +11,7 @@ use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags};
 
 use super::{Bundle, Channel, Failure, ProcessUser, Report, Stdio};
 use super::{devices, execute, identity, mounts, privileges, root, terminal};
-use crate::api::{NamespaceMode, Namespaces};
+use crate::api::{Confinement, NamespaceMode, Namespaces};
 use crate::cgroups::Hierarchies;
 use crate::seccomp::Filter;
 use crate::sys::{self, MountChange};
@@ -105,6 +105,7 @@ impl Process<'_> {
         }
         let name = self.arguments.first().ok_or_else(|| Failure("no command specified".to_owned()))?;
         let path = execute::find(name, self.environment)?;
+        confine(&security.apparmor, security.privileged)?;
         // Set last, as a change of the user clears it.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|error| Failure::doing("tie to the shim")(error.into()))?;
@@ -116,6 +117,17 @@ impl Process<'_> {
         channel.send(&Report::Ready { user: self.user.clone() }, None).map_err(Failure::doing("tell the shim"))?;
         execute::execute(&path, self.arguments, self.environment)
     }
+}
+
+/// Has AppArmor confine the program. The default is no confinement where nobody has loaded a profile for it.
+fn confine(apparmor: &Confinement, privileged: bool) -> Result<(), Failure> {
+    let Confinement::Localhost(profile) = apparmor else { return Ok(()) };
+    if privileged {
+        return Ok(());
+    }
+    let profile = profile.strip_prefix("localhost/").unwrap_or(profile);
+    let said = |error| Failure::doing(format_args!("apply apparmor profile {profile:?}"))(error);
+    std::fs::write("/proc/thread-self/attr/apparmor/exec", format!("exec {profile}")).map_err(said)
 }
 
 fn install(filter: Option<&Filter>) -> Result<(), Failure> {

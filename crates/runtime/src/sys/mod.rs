@@ -165,6 +165,72 @@ pub fn install_filter(program: &[seccompiler::sock_filter]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// One instruction of a program for the kernel's virtual machine.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    pub code: u8,
+    /// The register that is written in the lower half, the one that is read in the upper.
+    pub registers: u8,
+    pub offset: i16,
+    pub immediate: i32,
+}
+
+const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_PROG_ATTACH: libc::c_long = 8;
+const BPF_PROG_TYPE_CGROUP_DEVICE: u32 = 15;
+const BPF_CGROUP_DEVICE: u32 = 6;
+const BPF_F_ALLOW_MULTI: u32 = 2;
+
+/// As the kernel lays it out, up to what is used of it.
+#[repr(C)]
+#[derive(Default)]
+struct LoadProgram {
+    program_type: u32,
+    instruction_count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct AttachProgram {
+    target: u32,
+    program: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+/// Has a program decide which devices the processes of a cgroup (of version 2) may use. It stays until the cgroup goes.
+pub fn attach_device_program(cgroup: impl AsFd, program: &[Instruction]) -> io::Result<()> {
+    let count = u32::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let load = LoadProgram {
+        program_type: BPF_PROG_TYPE_CGROUP_DEVICE,
+        instruction_count: count,
+        instructions: program.as_ptr() as u64,
+        license: c"Apache-2.0".as_ptr() as u64,
+        ..Default::default()
+    };
+    // SAFETY: the structure has the layout and size that are passed, and what it points to lives until the call returns.
+    let loaded = unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_LOAD, &raw const load, size_of::<LoadProgram>()) };
+    let loaded = owned(RawFd::try_from(loaded).map_err(io::Error::other)?)?;
+    let number = |descriptor: RawFd| u32::try_from(descriptor).map_err(io::Error::other);
+    let attach = AttachProgram {
+        target: number(cgroup.as_fd().as_raw_fd())?,
+        program: number(loaded.as_raw_fd())?,
+        attach_type: BPF_CGROUP_DEVICE,
+        flags: BPF_F_ALLOW_MULTI,
+    };
+    // SAFETY: the structure has the layout and size that are passed; both descriptors are open.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_ATTACH, &raw const attach, size_of::<AttachProgram>()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Has tokio wait at a descriptor.
 pub fn watched(descriptor: OwnedFd) -> io::Result<tokio::io::unix::AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor is moved in and nobody closes it before it is dropped there: an `OwnedFd` is one for life.

@@ -7,6 +7,7 @@
 mod basics;
 mod hostile;
 mod security;
+mod speed;
 mod streams;
 mod world;
 
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
         return if std::env::var_os("CI").is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
     let filters: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let tests = [basics::ALL, security::ALL, streams::ALL, hostile::ALL].concat();
+    let tests = [basics::ALL, security::ALL, streams::ALL, hostile::ALL, speed::ALL].concat();
     let mut failed = Vec::new();
     for (name, test) in tests {
         if !filters.is_empty() && !filters.iter().any(|filter| name.contains(filter.as_str())) {

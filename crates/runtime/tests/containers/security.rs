@@ -12,6 +12,7 @@ crate::tests![
     system_calls,
     paths_are_masked,
     volumes,
+    mounts_travel,
     links_do_not_lead_out,
     devices,
     namespaces,
@@ -179,6 +180,66 @@ async fn volumes() {
     // Memory is shared between the containers of a pod.
     assert_eq!(world.output(&sandbox, &["write", "/dev/shm/shared", "between us"]).await, "written");
     assert_eq!(world.output(&sandbox, &["cat", "/dev/shm/shared"]).await, "between us");
+    world.finish().await;
+}
+
+/// A mount below the test's directory, gone with it.
+struct Mounted(std::path::PathBuf);
+
+impl Mounted {
+    fn new(path: std::path::PathBuf) -> Self {
+        std::fs::create_dir_all(&path).unwrap();
+        let done = std::process::Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&path).status().unwrap();
+        assert!(done.success());
+        Self(path)
+    }
+
+    fn share(&self) {
+        assert!(std::process::Command::new("mount").arg("--make-shared").arg(&self.0).status().unwrap().success());
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        std::process::Command::new("umount").arg("-l").arg(&self.0).status().unwrap();
+    }
+}
+
+async fn mounts_travel() {
+    let world = World::new().await;
+    let sandbox = world.sandbox().await;
+    let outer = Mounted::new(world.directory.path().join("outer"));
+    outer.share();
+    let volume = |propagation, read_only| {
+        let (host_path, container_path) = (outer.0.clone(), "/volume".to_owned());
+        let recursive_read_only = read_only;
+        Mount { host_path, container_path, propagation, recursive_read_only, ..Default::default() }
+    };
+    let start = async |propagation| {
+        let config = with(world.config(&["wait"]), |config| config.mounts = vec![volume(propagation, false)]);
+        world.start(&sandbox, config).await
+    };
+    let private = start(Propagation::Private).await;
+    let slave = start(Propagation::HostToContainer).await;
+    let shared = start(Propagation::Bidirectional).await;
+    let inner = Mounted::new(outer.0.join("inner"));
+    std::fs::write(inner.0.join("file"), "mounted later").unwrap();
+    let read = async |id: &str| {
+        let command = vec!["/tool".to_owned(), "cat".to_owned(), "/volume/inner/file".to_owned()];
+        let output = world.runtime.exec_sync(id, command, std::time::Duration::ZERO).await.unwrap();
+        String::from_utf8(output.stdout.to_vec()).unwrap()
+    };
+    assert_eq!(read(&private).await, "error: No such file or directory (os error 2)\n");
+    assert_eq!(read(&slave).await, "mounted later");
+    assert_eq!(read(&shared).await, "mounted later");
+    // What is mounted below is read-only, too, where that is asked for.
+    for (recursive, said) in [(true, "error: Read-only file system (os error 30)"), (false, "written")] {
+        let mut mount = volume(Propagation::Private, recursive);
+        mount.read_only = true;
+        let config = with(world.config(&["write", "/volume/inner/new", "x"]), |config| config.mounts = vec![mount]);
+        assert_eq!(world.run(&sandbox, config).await.1, said);
+    }
+    drop((inner, outer));
     world.finish().await;
 }
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::world::World;
 
-crate::tests![attached, a_terminal, forwarded_ports, figures, events_are_told];
+crate::tests![attached, a_terminal, forwarded_ports, figures, events_are_told, many_at_once];
 
 async fn attached() {
     let world = World::new().await;
@@ -91,5 +91,19 @@ async fn events_are_told() {
     assert_eq!(next, Event::Started { sandbox: sandbox.clone(), container: id.clone() });
     let next = tokio::time::timeout(Duration::from_secs(60), events.next()).await.unwrap().unwrap();
     assert_eq!(next, Event::Stopped { sandbox, container: id });
+    world.finish().await;
+}
+
+async fn many_at_once() {
+    let world = World::new().await;
+    let one = async |number: usize| {
+        let sandbox = world.runtime.run_sandbox(world.sandbox_config(&format!("pod{number}"))).await.unwrap();
+        let id = world.start(&sandbox, world.config(&["wait"])).await;
+        let command = vec!["/tool".to_owned(), "cat".to_owned(), "/etc/hostname".to_owned()];
+        let output = world.runtime.exec_sync(&id, command, Duration::ZERO).await.unwrap();
+        assert_eq!(output.stdout, format!("pod{number}\n"));
+        world.runtime.remove_sandbox(&sandbox).await.unwrap();
+    };
+    futures::future::join_all((0..30).map(one)).await;
     world.finish().await;
 }

@@ -98,6 +98,13 @@ impl Connection {
         self.accepted.recv().await
     }
 
+    /// Further streams are reset. Who does not ask for the next one any more has to say so, because what waits to be asked
+    /// for holds up everything behind it.
+    pub fn refuse_more(&mut self) {
+        self.accepted.close();
+        while self.accepted.try_recv().is_ok() {}
+    }
+
     /// Comes back when the connection has ended.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut ended = self.ended.clone();

@@ -236,6 +236,66 @@ async fn broken_rules_end_the_connection() {
     }
 }
 
+#[tokio::test]
+async fn streams_that_nobody_asks_for_hold_nothing_up() {
+    let (mut client, mut server) = pair();
+    client.open(1, &[]);
+    client.flush().await;
+    let mut wanted = server.next_stream().await.unwrap();
+    server.refuse_more();
+    for number in 1..5_000 {
+        client.open(2 * number + 1, &[]);
+        if number % 50 == 0 {
+            client.flush().await;
+            // Accepted, then reset: both are told.
+            for _ in 0..100 {
+                assert!(matches!(client.next().await, Some(Seen::Reply(_) | Seen::Reset(_))));
+            }
+        }
+    }
+    client.data(1, b"still here", true);
+    client.flush().await;
+    assert_eq!(wanted.source.next().await.as_deref(), Some(&b"still here"[..]));
+    drop(client);
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_sent_no_more_than_fits() {
+    let (client, server) = tokio::io::duplex(1024);
+    let (mut client, mut server) = (Client::new(client), Connection::serve(server, |_| true));
+    client.open(1, &[]);
+    client.flush().await;
+    let mut stream = server.next_stream().await.unwrap();
+    let sent = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = sent.clone();
+    let sending = tokio::spawn(async move {
+        while stream.sink.send(Bytes::from_static(&[0; 32 * 1024])).await.is_ok() {
+            counted.fetch_add(32 * 1024, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!sending.is_finished());
+    assert!(sent.load(std::sync::atomic::Ordering::Relaxed) < 2 << 20);
+    drop((client, server));
+    tokio::time::timeout(PATIENCE, sending).await.expect("it ends with the connection").unwrap();
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_huge_frame_is_there_before_its_end() {
+    let (mut client, mut server) = pair();
+    client.open(1, &[]);
+    client.out.extend_from_slice(&[0, 0, 0, 1, 0, 0xff, 0xff, 0xff]);
+    client.out.extend_from_slice(b"the beginning");
+    client.flush().await;
+    let mut stream = server.next_stream().await.unwrap();
+    assert_eq!(stream.source.next().await.as_deref(), Some(&b"the beginning"[..]));
+    drop(client);
+    assert_eq!(stream.source.next().await, None);
+}
+
 #[test]
 fn a_block_that_grows_without_end_is_refused() {
     let bomb = Headers::new([("a".to_owned(), "x".repeat(2 << 20))]);

@@ -26,3 +26,4 @@ mod preparer_tests;
 mod tests;
 
 pub use preparer::{Config, Preparer};
+pub(super) use storage::is_limited as limits_storage;

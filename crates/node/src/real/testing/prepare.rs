@@ -16,9 +16,11 @@ pub struct FakePrepare {
     pub mount_problem: Mutex<Option<Problem>>,
     /// Why containers cannot be made.
     pub container_problem: Mutex<Option<Problem>>,
+    /// Why a pod is evicted.
+    pub storage_problem: Mutex<Option<Problem>>,
+    pub refreshed: Mutex<Vec<String>>,
     pub mounted: Mutex<Vec<String>>,
     pub unmounted: Mutex<Vec<String>>,
-    pub refreshed: Mutex<Vec<String>>,
 }
 
 fn answer<'a, T: Send + 'a>(result: Result<T, Problem>) -> BoxFuture<'a, Result<T, Problem>> {
@@ -39,8 +41,12 @@ impl Prepare for FakePrepare {
     }
 
     fn refresh<'a>(&'a self, pod: &'a Value) -> BoxFuture<'a, Result<(), Problem>> {
-        self.refreshed.lock().push(pod.get("metadata").map("labels").str("app").to_owned());
+        self.refreshed.lock().push(pod.get("metadata").map("labels").str("color").to_owned());
         answer(Ok(()))
+    }
+
+    fn check_storage<'a>(&'a self, _: &'a Value, _: &'a [(Text, u64)]) -> BoxFuture<'a, Result<(), Problem>> {
+        answer(self.storage_problem.lock().clone().map_or(Ok(()), Err))
     }
 
     fn unmount<'a>(&'a self, uid: &'a str) -> BoxFuture<'a, Result<(), Problem>> {

@@ -1,6 +1,7 @@
 //! Pods on a node whose runtime does what it is told, from their creation to their end.
 
 mod probes;
+mod storage;
 
 use std::time::Duration;
 
@@ -360,7 +361,7 @@ async fn a_pod_that_says_something_else_of_itself_is_looked_at_anew() {
     *node.prepare.container_problem.lock() = None;
     let label = |value: &str| {
         let mut pod = node.pod("p").unwrap();
-        pod.object_mut("metadata").object_mut("labels").set("app", value);
+        pod.object_mut("metadata").object_mut("labels").set("color", value);
         node.api.put("pods", pod);
     };
     label("one");

@@ -4,12 +4,13 @@
 //! one for each container, one for volumes, one for the sandbox and one for the status. So a pod that pulls an image is
 //! still stopped at once, and one whose API server does not answer is still restarted.
 //!
-//! - [`sync`]: a pod that is to run; [`stop`]: one that is not; [`observe`]: what the runtime says; [`report`]: what the
+//! - [`sync`]: a pod that is to run; [`stop`]: one that is not; [`storage`]: one that uses too much of the disk; [`observe`]: what the runtime says; [`report`]: what the
 //!   API is told.
 
 mod observe;
 mod report;
 mod stop;
+mod storage;
 mod sync;
 
 use std::collections::HashMap;
@@ -88,6 +89,8 @@ struct Volumes {
     busy: bool,
     retry: Retry,
     refreshed_micros: i64,
+    measuring: bool,
+    measured_micros: i64,
 }
 
 enum Sandbox {
@@ -126,6 +129,7 @@ impl Retry {
 enum Done {
     Mounted(Result<(), Problem>),
     Refreshed(Result<(), Problem>),
+    Measured(Result<(), Problem>),
     SandboxMade(Result<SandboxMade, Problem>),
     SandboxGone(Result<(), String>),
     Started {
@@ -306,6 +310,7 @@ impl Worker {
         match done {
             Done::Mounted(result) => self.take_mounted(result),
             Done::Refreshed(result) => self.take_refreshed(result),
+            Done::Measured(result) => self.take_measured(result),
             Done::SandboxMade(result) => self.take_sandbox(result),
             Done::SandboxGone(result) => self.take_sandbox_gone(result),
             Done::Started { name, result } => self.take_started(&name, result),

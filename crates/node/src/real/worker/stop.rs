@@ -10,6 +10,7 @@ use super::super::inbox::Found;
 use super::super::kill::{Kill, Turn};
 use super::super::prepare_api::Problem;
 use super::observe::raw_id;
+use super::storage::EVICTED;
 use super::{Done, Life, Origin, Retry, Sandbox, Worker};
 use crate::api;
 use crate::pod::plan;
@@ -68,11 +69,12 @@ impl Worker {
 
     /// How long containers may take now. It only ever gets shorter.
     fn grace_seconds(&self, before: i64) -> i64 {
-        let is_rejected = self.state.verdict.is_some();
         // A pod that may not go on has what its spec says, and so has one that is over by itself.
         let own = self.pod.get("spec").get("terminationGracePeriodSeconds").as_int().unwrap_or(30);
-        let wanted = match (is_rejected, self.origin == Origin::Orphan) {
-            (_, true) => GRACE_MIN_SECONDS,
+        let is_evicted = self.state.verdict.as_ref().is_some_and(|verdict| verdict.reason == EVICTED);
+        let wanted = match self.origin {
+            _ if is_evicted => GRACE_MIN_SECONDS,
+            Origin::Orphan => GRACE_MIN_SECONDS,
             _ if spec::is_deleted(&self.pod) => spec::grace_seconds(&self.pod),
             _ => own,
         };

@@ -50,6 +50,7 @@ impl Worker {
         if self.mount(now) && self.make_sandbox(now) {
             self.follow_plan(now);
             self.refresh(now);
+            self.measure(now);
         }
     }
 

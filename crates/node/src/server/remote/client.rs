@@ -186,5 +186,6 @@ async fn open_streams(mut connection: spdy::Connection, protocol: Protocol, want
         }
         missing -= 1;
     }
+    connection.refuse_more();
     Some(Client { stdin, stdout, stderr, sizes, error, unused, connection: Connection::Spdy(connection) })
 }

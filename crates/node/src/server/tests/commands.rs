@@ -270,6 +270,33 @@ async fn a_command_ends_with_its_client() {
 }
 
 #[tokio::test]
+async fn a_client_with_too_many_streams_is_still_seen_to_go() {
+    let server = TestServer::start().await;
+    let mut client =
+        server.spdy("/exec/default/p/c?command=sleep&command=987654321&output=1", "v4.channel.k8s.io").await;
+    client.open(1, &[("streamtype", "error")]);
+    client.open(3, &[("streamtype", "stdout")]);
+    for number in 2..200 {
+        client.open(2 * number + 1, &[("streamtype", "more")]);
+    }
+    client.flush().await;
+    let sleeps = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        processes
+            .filter(|it| std::fs::read(it.path().join("cmdline")).is_ok_and(|it| it == b"sleep\0987654321\0"))
+            .count()
+    };
+    let changes = async |count: usize| {
+        while sleeps() != count {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, changes(1)).await.expect("the command runs");
+    drop(client);
+    tokio::time::timeout(PATIENCE, changes(0)).await.expect("and goes with its client");
+}
+
+#[tokio::test]
 async fn what_cannot_be_run() {
     let server = TestServer::start().await;
     let answers = [
