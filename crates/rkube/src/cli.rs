@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use rkube_controllers::Selection;
+use rkube_runtime::images::REGISTRIES;
 
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 use crate::identity::IdentityFlags;
@@ -279,6 +280,19 @@ pub enum ImageCommand {
     Load {
         #[arg(value_name = "FILE.tar", required = true)]
         files: Vec<PathBuf>,
+        #[command(flatten)]
+        data: DataDirectory,
+    },
+    /// Pull images from their registries
+    Pull {
+        #[arg(value_name = "IMAGE", required = true)]
+        images: Vec<String>,
+        /// The user's name and password for the registry
+        #[arg(long, value_name = "USER:PASSWORD")]
+        credentials: Option<String>,
+        /// Where files say which mirrors to ask and whom to trust, as DIR/docker.io/hosts.toml, in containerd's format
+        #[arg(long, value_name = "DIR", default_value = REGISTRIES)]
+        registry_config: PathBuf,
         #[command(flatten)]
         data: DataDirectory,
     },

@@ -41,23 +41,32 @@ impl Machine {
             Path::new(place).starts_with(directory) && Path::new(place) != self.network
         };
         let mut found: Vec<String> = mounts.lines().filter(below).map(|line| format!("mount: {line}")).collect();
-        found.extend(self.processes().into_iter().map(|process| format!("process: {process}")));
+        found.extend(self.all_processes().into_iter().map(|process| format!("process: {process}")));
         let links = Finished::run(self.command(Path::new("ip")).args(["-o", "link"]), "").stdout;
         found.extend(links.lines().filter(|line| !line.contains(" lo:")).map(|line| format!("interface: {line}")));
         found
     }
 
-    /// Those whose network this is.
-    fn processes(&self) -> Vec<String> {
+    /// Those whose network this is, and whom they started: pods have networks of their own.
+    pub fn all_processes(&self) -> Vec<String> {
         use std::os::unix::fs::MetadataExt as _;
         let identity = |path: &Path| std::fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
         let own = identity(&self.network);
         let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        all.filter(|process| identity(&process.path().join("ns/net")) == own && own.is_some())
-            .map(|process| {
-                std::fs::read_to_string(process.path().join("cmdline")).unwrap_or_default().replace('\0', " ")
-            })
-            .collect()
+        let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        // By number: parents come first, but where numbers began anew.
+        let mut numbers: Vec<u32> = numbers.collect();
+        numbers.sort_unstable();
+        let mut found: Vec<u32> = Vec::new();
+        for number in numbers {
+            let process = Path::new("/proc").join(number.to_string());
+            let is_here = own.is_some() && identity(&process.join("ns/net")) == own;
+            if is_here || parent(&process).is_some_and(|parent| found.contains(&parent)) {
+                found.push(number);
+            }
+        }
+        let line = |number: &u32| std::fs::read_to_string(format!("/proc/{number}/cmdline")).unwrap_or_default();
+        found.iter().map(|number| line(number).replace('\0', " ")).collect()
     }
 
     fn option(&self) -> OsString {
@@ -72,4 +81,9 @@ impl Drop for Machine {
         // Where it cannot be unmounted it goes with the last process in it.
         let _ = Command::new("umount").arg(&self.network).status();
     }
+}
+
+fn parent(process: &Path) -> Option<u32> {
+    let status = std::fs::read_to_string(process.join("status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }

@@ -144,6 +144,11 @@ impl Rkube {
         self.directory.path()
     }
 
+    /// The command lines of all processes on its network, its pods' among them; of one that is a node.
+    pub fn processes(&self) -> Vec<String> {
+        self.machine.as_ref().map(Machine::all_processes).unwrap_or_default()
+    }
+
     /// The end that nobody can prepare for.
     pub fn kill9(&mut self) {
         let mut running = self.running.take().expect("it runs");

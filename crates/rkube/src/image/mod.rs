@@ -6,10 +6,11 @@ mod table;
 use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
-use rkube_runtime::api::Image;
-use rkube_runtime::images::{Error, Store};
+use rkube_runtime::api::{Credentials, Image};
+use rkube_runtime::images::{Error, Registries, Store};
 
 use self::meter::Meter;
 use crate::cli::{DataDirectory, ImageCommand};
@@ -17,6 +18,10 @@ use crate::cli::{DataDirectory, ImageCommand};
 pub fn run(command: ImageCommand) -> anyhow::Result<()> {
     match command {
         ImageCommand::Load { files, data } => load(&files, &data),
+        ImageCommand::Pull { images, credentials, registry_config, data } => {
+            let registries = Registries { directory: registry_config, ..Registries::default() };
+            pull(&images, credentials.as_deref(), &registries, &data)
+        }
         ImageCommand::List { quiet, data } => list(quiet, &data),
         ImageCommand::Remove { images, data } => remove(&images, &data),
         ImageCommand::Prune { data } => prune(&data),
@@ -35,6 +40,29 @@ fn load(files: &[PathBuf], data: &DataDirectory) -> anyhow::Result<()> {
         for image in loaded {
             say(&format!("loaded {}", name(&image)))?;
         }
+    }
+    Ok(())
+}
+
+fn pull(
+    images: &[String],
+    credentials: Option<&str>,
+    registries: &Registries,
+    data: &DataDirectory,
+) -> anyhow::Result<()> {
+    let store = open(data)?;
+    let credentials = credentials.map(|text| {
+        let (username, password) = text.split_once(':').unwrap_or((text, ""));
+        Credentials { username: username.to_owned(), password: password.to_owned(), ..Credentials::default() }
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    for image in images {
+        let meter = Arc::new(Meter::new(image));
+        let shown = meter.clone();
+        let progress = Arc::new(move |progress| shown.show(&progress));
+        let pulled = runtime.block_on(store.pull(image, credentials.clone(), registries, progress));
+        meter.end();
+        say(&format!("pulled {}", name(&pulled.map_err(explained)?)))?;
     }
     Ok(())
 }

@@ -53,6 +53,11 @@ pub struct RealNodeFlags {
     #[arg(long, value_name = "PORT", default_value_t = KUBELET_PORT)]
     pub kubelet_port: u16,
 
+    /// Where files say for registries which mirrors to ask and whom to trust, as DIR/docker.io/hosts.toml, in containerd's
+    /// format
+    #[arg(long, value_name = "DIR", default_value = rkube_runtime::images::REGISTRIES)]
+    pub registry_config: PathBuf,
+
     /// How many pods it takes
     #[arg(long, value_name = "COUNT", default_value_t = 110)]
     pub max_pods: u32,

@@ -16,7 +16,7 @@ use rkube_network::Network;
 use rkube_node::real::Directories;
 use rkube_runtime::api::PodNetwork;
 use rkube_runtime::embedded::{self, Embedded, StoredImages};
-use rkube_runtime::images::Store;
+use rkube_runtime::images::{Registries, Store};
 
 use super::{Decision, Machine, Places, Wishes, decide, network};
 use crate::cli::Up;
@@ -91,7 +91,8 @@ impl RealNode {
         self.addresses.iter().for_each(|address| names.add_address(*address));
         let pair = pki::node(pki, &self.name, names, SystemClock.now_seconds(), &SystemEntropy)?.server;
         let flags = &options.real;
-        let runtime = runtime(&self.places, self.network.clone()).await?;
+        let registries = Registries { directory: flags.registry_config.clone(), ..Registries::default() };
+        let runtime = runtime(&self.places, registries, self.network.clone()).await?;
         let logs = flags.pod_log_dir.clone();
         Ok(RealNodePart {
             name: self.name,
@@ -116,13 +117,14 @@ impl RealNode {
     }
 }
 
-/// What runs the containers, with those that an earlier life left. None: pods have no network of their own.
-pub async fn runtime(places: &Places, network: Option<Network>) -> anyhow::Result<Embedded> {
+/// What runs the containers, with those that an earlier life left. No network: pods have none of their own.
+pub async fn runtime(places: &Places, registries: Registries, network: Option<Network>) -> anyhow::Result<Embedded> {
     let images = Store::open(&places.images).context("cannot open the images")?;
+    let pull = embedded::pull_from(&images, registries);
     let config = embedded::Config {
         run_directory: places.run.clone(),
         data_directory: places.containers.clone(),
-        images: Arc::new(StoredImages::new(images, no_pull())),
+        images: Arc::new(StoredImages::new(images, pull)),
         network: network
             .map_or_else(|| Arc::new(network::NoNetwork) as Arc<dyn PodNetwork>, |network| Arc::new(network)),
         cgroup_root: CGROUP.to_owned(),
@@ -152,12 +154,4 @@ fn addresses(options: &Up, network: Option<&Network>) -> Vec<IpAddr> {
 /// As upstream's kubelets make a node's name of it.
 fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase()
-}
-
-fn no_pull() -> rkube_runtime::embedded::Pull {
-    use futures::FutureExt as _;
-    Arc::new(|reference, _| {
-        let why = format!("failed to pull image \"{reference}\": load it with `rkube image load`");
-        futures::future::ready(Err(rkube_runtime::api::Error::PullFailed(why))).boxed()
-    })
 }

@@ -15,6 +15,7 @@ use anyhow::{Context, bail, ensure};
 use futures::StreamExt;
 use rkube_network::Network;
 use rkube_runtime::api::{Error, Runtime, SandboxStatus};
+use rkube_runtime::images::Registries;
 
 use crate::cli::Reset;
 use crate::lock::Lock;
@@ -90,7 +91,7 @@ fn end_pods(places: &Places) -> anyhow::Result<Vec<SandboxStatus>> {
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let ended = threads.block_on(async {
         // The network goes as a whole afterwards.
-        let runtime = real_node::runtime(places, None).await?;
+        let runtime = real_node::runtime(places, Registries::default(), None).await?;
         let sandboxes = runtime.sandboxes().await?;
         let ends = sandboxes.iter().map(|sandbox| async {
             runtime.stop_sandbox(&sandbox.id).await?;

@@ -3,6 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod changes;
+mod healing;
+mod operators;
+mod restart;
 mod run;
 
 use std::path::PathBuf;
@@ -13,15 +17,26 @@ use rkube_testkit::{Rkube, Tool, eventually};
 
 /// A cluster of this machine, with the image that tests use, and kubectl. None: that is not there.
 fn start(arguments: &[&str]) -> Option<(Rkube, Tool)> {
-    static ARCHIVE: OnceLock<PathBuf> = OnceLock::new();
-    let archive = ARCHIVE.get_or_init(|| {
-        let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("test-image-{}.tar", std::process::id()));
-        std::fs::write(&file, test_image().archive(Packing::Docker)).unwrap();
-        file
-    });
-    let rkube = Rkube::start_node(env!("CARGO_BIN_EXE_rkube"), &[archive], arguments);
+    let rkube = Rkube::start_node(env!("CARGO_BIN_EXE_rkube"), &[archive()], arguments);
     let kubectl = rkube.kubectl()?;
+    kubectl.run(&["wait", "--for=condition=Ready", "node", "--all", "--timeout=30s"]);
     Some((rkube, kubectl))
+}
+
+/// The image that tests use.
+fn archive() -> &'static PathBuf {
+    static ARCHIVE: OnceLock<PathBuf> = OnceLock::new();
+    ARCHIVE.get_or_init(|| {
+        let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("test-image.tar");
+        let written = file.with_extension(std::process::id().to_string());
+        std::fs::write(&written, test_image().archive(Packing::Docker)).unwrap();
+        std::fs::rename(&written, &file).unwrap();
+        file
+    })
+}
+
+fn ready(kubectl: &Tool, what: &str) {
+    kubectl.run(&["wait", "--for=condition=Ready", what, "--timeout=50s"]);
 }
 
 /// What kubectl says is at last this.

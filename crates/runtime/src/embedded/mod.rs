@@ -20,7 +20,7 @@ mod terminal;
 
 pub use images::{Images, Prepared};
 pub use problem::problem;
-pub use stored::{Pull, StoredImages};
+pub use stored::{Pull, StoredImages, pull_from};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

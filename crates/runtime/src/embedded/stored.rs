@@ -7,10 +7,23 @@ use futures::future::BoxFuture;
 
 use super::images::{Images, Prepared};
 use crate::api::{Credentials, Error, FilesystemUsage, Image, ImageFilesystem, Result};
-use crate::images::{self, Snapshots, Store};
+use crate::images::{self, Registries, Snapshots, Store};
 
 /// Has an image ready under its reference.
 pub type Pull = Arc<dyn Fn(String, Option<Credentials>) -> BoxFuture<'static, Result<Image>> + Send + Sync>;
+
+/// From the registries that names say, or their mirrors.
+pub fn pull_from(store: &Store, registries: Registries) -> Pull {
+    let store = store.clone();
+    Arc::new(move |reference, credentials| {
+        let (store, registries) = (store.clone(), registries.clone());
+        async move {
+            let progress = Arc::new(images::no_progress);
+            Ok(store.pull(&reference, credentials, &registries, progress).await?)
+        }
+        .boxed()
+    })
+}
 
 pub struct StoredImages {
     store: Store,

@@ -14,7 +14,7 @@ use super::compression::{decompress, is_compressed};
 use super::digest::Digest;
 use super::error::Doing;
 use super::layers::Layers;
-use super::platform::{self, Descriptor};
+use super::platform::{self, Descriptor, Document};
 use super::scratch::{Scratch, Space};
 use super::tar::{Kind, Reader, Source};
 use super::{Error, Reference, Result};
@@ -242,14 +242,6 @@ struct Saved {
 #[derive(Deserialize)]
 struct Manifests {
     manifests: Vec<Descriptor>,
-}
-
-/// A manifest, or an index of some.
-#[derive(Deserialize)]
-struct Document {
-    config: Option<Descriptor>,
-    layers: Option<Vec<Descriptor>>,
-    manifests: Option<Vec<Descriptor>>,
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(name: &str, content: &[u8]) -> Result<T> {

@@ -25,3 +25,12 @@ pub const CHECK_SPACE_EVERY_BYTES: u64 = 64 << 20;
 pub const PARALLEL_LAYERS: usize = 2;
 /// Directories within directories in a layer: whoever walks one may hold a file open for each.
 pub const MAX_DEPTH: usize = 256;
+/// Layers of one image that are downloaded at the same time.
+pub const PARALLEL_DOWNLOADS: usize = 3;
+/// Of one answer that sends us elsewhere after the other.
+pub const MAX_REDIRECTS: usize = 5;
+/// Of a download that breaks off: so often it is taken up again without a byte having come in between, and so often at all.
+pub const MAX_IDLE_RESUMPTIONS: usize = 3;
+pub const MAX_RESUMPTIONS: usize = 100;
+/// Of the manifest of a registry's host: what we send along at most.
+pub const MAX_HOSTS: usize = 16;

@@ -98,7 +98,10 @@ impl Store {
     pub fn collect(&self, policy: &CollectionPolicy, in_use: &HashSet<String>, now_seconds: i64) -> Result<Plan> {
         let directory = self.directory();
         let figures = rustix::fs::statvfs(directory).doing(|| format!("look at {}", directory.display()))?;
-        let (capacity, available) = (figures.f_blocks * figures.f_frsize, figures.f_bavail * figures.f_frsize);
+        let (capacity, available) = (
+            (figures.f_blocks - figures.f_bfree + figures.f_bavail) * figures.f_frsize,
+            figures.f_bavail * figures.f_frsize,
+        );
         let plan = plan(policy, capacity, available, &self.candidates(in_use)?, now_seconds);
         for id in &plan.remove {
             self.remove(id)?;

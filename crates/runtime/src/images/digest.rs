@@ -104,10 +104,16 @@ impl<R: Read> Hashing<R> {
     }
 
     /// Reads what is left, and says the digest of everything and its length.
-    pub(super) fn finish(mut self) -> io::Result<(Digest, u64)> {
+    pub(super) fn finish(self) -> io::Result<(Digest, u64)> {
+        let (hasher, bytes) = self.so_far()?;
+        Ok((hasher.finish(), bytes))
+    }
+
+    /// The same, of what more is to come to.
+    pub(super) fn so_far(mut self) -> io::Result<(Hasher, u64)> {
         let mut rest = vec![0; 64 << 10];
         while self.read(&mut rest)? > 0 {}
-        Ok((self.hasher.finish(), self.bytes))
+        Ok((self.hasher, self.bytes))
     }
 }
 

@@ -115,6 +115,23 @@ pub(super) fn unpack(
     Ok(Prepared { scratch: work.scratch, layers: all })
 }
 
+/// Which of these are not here.
+pub(super) fn missing(store: &Store, diff_ids: &[Digest]) -> Vec<usize> {
+    let mut missing: Vec<usize> = Vec::new();
+    let mut chain = None;
+    for (index, diff_id) in diff_ids.iter().enumerate() {
+        chain = Some(chained(chain.as_ref(), diff_id));
+        let names = [("diff", Some(diff_id)), ("chain", chain.as_ref())];
+        let here = |(kind, id): (&str, Option<&Digest>)| {
+            id.is_some_and(|id| store.layer_path(&format!("{kind}/{}", id.hex())).exists())
+        };
+        if !names.into_iter().any(here) && !missing.iter().any(|known| diff_ids[*known] == *diff_id) {
+            missing.push(index);
+        }
+    }
+    missing
+}
+
 struct Work<'a> {
     store: &'a Store,
     diff_ids: &'a [Digest],

@@ -8,10 +8,21 @@ use super::{Error, Result};
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Descriptor {
     pub digest: Digest,
+    /// Of a layer as it is sent.
+    #[serde(default)]
+    pub size: u64,
     #[serde(default)]
     pub platform: Option<Platform>,
     #[serde(default)]
     pub annotations: std::collections::BTreeMap<String, String>,
+}
+
+/// A manifest, or an index of some.
+#[derive(Deserialize)]
+pub(super) struct Document {
+    pub config: Option<Descriptor>,
+    pub layers: Option<Vec<Descriptor>>,
+    pub manifests: Option<Vec<Descriptor>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

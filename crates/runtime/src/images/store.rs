@@ -1,7 +1,8 @@
 //! The store: what images there are, by name and by digest.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, StatxFlags, Timespec, Timestamps, UTIME_NOW};
@@ -33,16 +34,22 @@ struct Inner {
     index_file: IndexFile,
     /// As it was when the file had this stamp.
     cached: Mutex<(Option<Stamp>, Arc<Index>)>,
+    /// Pulls under way, by the name of the image.
+    turns: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
 }
 
 impl Store {
     /// The store below this directory, which is made if it is not there.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Store> {
         let directory: PathBuf = directory.into();
-        let inner =
-            Inner { index_file: IndexFile::below(&directory), directory, cached: Mutex::new((None, Arc::default())) };
+        let inner = Inner {
+            index_file: IndexFile::below(&directory),
+            directory,
+            cached: Mutex::new((None, Arc::default())),
+            turns: Mutex::default(),
+        };
         let store = Store { inner: Arc::new(inner) };
-        for name in ["", "blobs/sha256", "layers/diff", "layers/chain", "scratch", "snapshots"] {
+        for name in ["", "blobs/sha256", "layers/diff", "layers/chain", "downloads", "scratch", "snapshots"] {
             let path = store.directory().join(name);
             std::fs::create_dir_all(&path).doing(|| format!("make {}", path.display()))?;
         }
@@ -142,13 +149,45 @@ impl Store {
             mountpoint: directory.display().to_string(),
             used_bytes: used.bytes,
             used_inodes: used.inodes,
-            capacity_bytes: figures.f_blocks * figures.f_frsize,
+            // What is kept for others is nothing that could fill up.
+            capacity_bytes: (figures.f_blocks - figures.f_bfree + figures.f_bavail) * figures.f_frsize,
             available_bytes: figures.f_bavail * figures.f_frsize,
         })
     }
 
     pub fn directory(&self) -> &Path {
         &self.inner.directory
+    }
+
+    pub(super) fn downloads(&self) -> PathBuf {
+        self.directory().join("downloads")
+    }
+
+    /// To be locked by who pulls this image.
+    pub(super) fn turn(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.inner.turns.lock();
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let known = turns.get(name).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let turn = Arc::default();
+            turns.insert(name.to_owned(), Arc::downgrade(&turn));
+            turn
+        })
+    }
+
+    /// Gives more names to an image that is here.
+    pub(super) fn name(&self, id: &str, names: &[String]) -> Result<Image> {
+        let id: Digest = id.parse()?;
+        let _lock = self.lock()?;
+        let mut index = Index::clone(&*self.index()?);
+        let before = index.clone();
+        for name in names {
+            index.name(&id, name);
+        }
+        if index != before {
+            self.write(index)?;
+        }
+        self.expect_image(&id)
     }
 
     pub(super) fn scratch(&self) -> Result<Scratch> {
@@ -245,6 +284,15 @@ impl Store {
                 }
             }
         }
+        for name in children(&self.downloads())? {
+            let path = self.downloads().join(name);
+            // What is being downloaded is locked.
+            let file = std::fs::File::open(&path).ok();
+            let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+            if file.is_some_and(|file| rustix::fs::flock(&file, lock).is_ok()) {
+                scratch.discard(&path)?;
+            }
+        }
         let blobs = self.directory().join("blobs/sha256");
         for name in children(&blobs)? {
             let document = format!("sha256:{name}").parse::<Digest>();
@@ -260,7 +308,7 @@ impl Store {
         Ok(())
     }
 
-    fn expect_image(&self, id: &Digest) -> Result<Image> {
+    pub(super) fn expect_image(&self, id: &Digest) -> Result<Image> {
         self.find(id.as_str())?.ok_or_else(|| Error::NotFound(format!("image {id} was removed as it was added")))
     }
 

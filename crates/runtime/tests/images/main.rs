@@ -6,6 +6,7 @@
 mod hostile;
 mod load;
 mod program;
+mod pull;
 mod snapshots;
 
 use rkube_runtime::images::{Snapshots, Store};

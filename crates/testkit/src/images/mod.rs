@@ -4,10 +4,12 @@
 mod archive;
 mod layer;
 mod program;
+mod registry;
 
 pub use archive::{ImageBuilder, Packed, Packing, gzip, oci};
 pub use layer::Layer;
 pub use program::{TEST_IMAGE, program, test_image};
+pub use registry::{Access, Behaviour, Registry};
 
 /// `sha256:…` of some content.
 pub fn digest(content: &[u8]) -> String {

@@ -119,7 +119,7 @@ fn interfaces(text: &str) -> Vec<Interface> {
 fn filesystem(root: &Path) -> Filesystem {
     let Ok(found) = rustix::fs::statvfs(root) else { return Filesystem::default() };
     Filesystem {
-        capacity_bytes: found.f_blocks * found.f_frsize,
+        capacity_bytes: (found.f_blocks.saturating_sub(found.f_bfree) + found.f_bavail) * found.f_frsize,
         available_bytes: found.f_bavail * found.f_frsize,
         used_bytes: found.f_blocks.saturating_sub(found.f_bfree) * found.f_frsize,
         inodes: found.f_files,
