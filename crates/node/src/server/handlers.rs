@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
 use rkube_machinery::{Value, json, object};
 use rkube_runtime::api::SandboxState;
+use rkube_streaming::websocket::channels::Codec;
+use rkube_streaming::websocket::{handshake, messages};
 use rustls::pki_types::CertificateDer;
+use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch;
 
 use super::access::{User, attributes};
@@ -78,7 +83,7 @@ impl Server {
             },
             Route::Metrics => self.metrics().await,
             Route::ProbeMetrics => metrics(stats::probes()),
-            Route::Logs(target) => self.logs(&request, &target).await,
+            Route::Logs(target) => self.logs(request, &target, seat).await,
             Route::Run(target) => self.run(&request, &target).await,
             Route::Exec(target) => remote::exec(self.clone(), request, target, seat.clone()).await,
             Route::Attach(target) => remote::attach(self.clone(), request, target, seat.clone()).await,
@@ -184,7 +189,7 @@ impl Server {
         metrics(stats::kubelet(&self.config.node, ready, &containers))
     }
 
-    async fn logs(&self, request: &Request<Incoming>, target: &Target) -> Answer {
+    async fn logs(self: &Arc<Self>, request: Request<Incoming>, target: &Target, seat: &Arc<Seat>) -> Answer {
         let query = Query::parse(request.uri().query().unwrap_or_default());
         let options = match LogOptions::parse(&query, self.config.clock.now_micros()) {
             Ok(options) => options,
@@ -207,11 +212,43 @@ impl Server {
         match self.config.runtime.container(which::runtime_id(id)).await {
             Ok(status) => {
                 let path = find::log_path(&*self.config.runtime, &status).await;
-                answer::stream(logs::stream(self.config.runtime.clone(), status.id, path, options))
+                let pieces = logs::stream(self.config.runtime.clone(), status.id, path, options);
+                match handshake::is_websocket(request.headers()) {
+                    true => self.send_messages(request, pieces, seat.clone()),
+                    false => answer::stream(pieces),
+                }
             }
             // By then upstream has begun its answer.
             Err(_) => answer::text(StatusCode::OK, format!("unable to retrieve container logs for {id}")),
         }
+    }
+
+    /// A log over a WebSocket. The API server passes such requests on as they are.
+    fn send_messages(
+        self: &Arc<Self>,
+        mut request: Request<Incoming>,
+        pieces: Receiver<Bytes>,
+        seat: Arc<Seat>,
+    ) -> Answer {
+        let (chosen, head) = match handshake::accept(request.method(), request.headers(), messages::PROTOCOLS) {
+            Ok(accepted) => accepted,
+            Err(why) => return *remote::negotiate::refused(&why),
+        };
+        let codec = if chosen.contains("base64") { Codec::Base64 } else { Codec::Binary };
+        let upgrading = hyper::upgrade::on(&mut request);
+        let server = self.clone();
+        tokio::spawn(async move {
+            let _seat = seat;
+            let sending = async {
+                let Ok(upgraded) = upgrading.await else { return };
+                messages::send_all(TokioIo::new(upgraded), codec, pieces).await;
+            };
+            tokio::select! {
+                () = sending => {}
+                () = server.stopped() => {}
+            }
+        });
+        answer::switching(head)
     }
 
     async fn run(&self, request: &Request<Incoming>, target: &Target) -> Answer {

@@ -1,10 +1,11 @@
-//! What Kubernetes sends through a WebSocket: numbered channels, or a SPDY connection.
+//! What Kubernetes sends through a WebSocket: numbered channels, a SPDY connection, or one stream alone.
 //!
-//! [`handshake`] says what a request asks for and how it is answered, without IO. [`channels`] and [`tunnel`] speak on
-//! the connection after that. The framing is `tungstenite`'s.
+//! [`handshake`] says what a request asks for and how it is answered, without IO. [`channels`], [`tunnel`] and [`messages`]
+//! speak on the connection after that. The framing is `tungstenite`'s.
 
 pub mod channels;
 pub mod handshake;
+pub mod messages;
 pub mod tunnel;
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::io::Write as _;
 
+use futures::StreamExt as _;
 use http_body_util::{BodyExt as _, Full};
+use tokio_tungstenite::tungstenite::Message;
 
 use super::{PATIENCE, TestServer, request};
 
@@ -67,4 +69,22 @@ async fn a_log_is_followed_over_its_rotation_to_the_end() {
     server.runtime.stop("p-c");
     assert_eq!(next().await.as_deref(), Some("last\n"));
     assert_eq!(next().await, None);
+}
+
+#[tokio::test]
+async fn a_log_over_a_websocket() {
+    let server = TestServer::start().await;
+    write(&server, 1, "one");
+    write(&server, 2, "two");
+    let mut socket = server.websocket("/containerLogs/default/p/c", "binary.k8s.io").await;
+    let mut log = Vec::new();
+    while let Some(Ok(message)) = socket.next().await {
+        if let Message::Binary(bytes) = message {
+            log.extend_from_slice(&bytes);
+        }
+    }
+    assert_eq!(log, b"one\ntwo\n");
+    let mut socket = server.websocket("/containerLogs/default/p/c?tailLines=1", "base64.binary.k8s.io").await;
+    assert_eq!(socket.next().await.unwrap().unwrap(), Message::Text("".into()));
+    assert_eq!(socket.next().await.unwrap().unwrap(), Message::Text("dHdvCg==".into()));
 }
