@@ -2,6 +2,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod amount;
 mod clusterrole_aggregation;
 mod conditions;
 mod deployments;
@@ -9,6 +10,7 @@ mod endpoints;
 mod endpointslice;
 mod endpointslice_mirroring;
 mod garbage_collector;
+mod history;
 mod jobs;
 mod metadata;
 mod namespaced;
@@ -27,6 +29,7 @@ mod service_account_tokens;
 mod service_accounts;
 mod service_cidrs;
 mod services;
+mod stateful_sets;
 mod template;
 mod ttl_after_finished;
 mod volume_protection;
@@ -125,6 +128,7 @@ pub fn start(config: &Config) -> Manager {
     );
     starter.add("job-controller", "job-controller", jobs::run);
     starter.add("ttl-after-finished-controller", "ttl-after-finished-controller", ttl_after_finished::run);
+    starter.add("statefulset-controller", "statefulset-controller", stateful_sets::run);
     let missing = config.selection.missing(&starter.there);
     if !missing.is_empty() {
         tracing::warn!(controllers = missing.join(","), "these controllers do not exist yet");

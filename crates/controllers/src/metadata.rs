@@ -145,6 +145,12 @@ impl RawMetadata<'_> {
         self.owner_references.iter().flatten().map(RawOwner::shared)
     }
 
+    /// All owners, each with whether it is the controller.
+    pub fn owners_with_roles(&self) -> impl Iterator<Item = (Arc<Owner>, bool)> {
+        let owners = self.owner_references.iter().flatten();
+        owners.map(|owner| (owner.shared(), owner.controller == Some(true)))
+    }
+
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().flatten().any(|known| known.0 == finalizer)
     }

@@ -34,6 +34,18 @@ pub enum Error {
     Adopt(String),
     #[error("an object cannot be read")]
     Read(#[from] serde_json::Error),
+    #[error("{0}")]
+    Wait(String),
+}
+
+impl Error {
+    /// As it stands in events.
+    pub fn told(&self) -> String {
+        match self {
+            Error::Request(error) => requests::message(error),
+            other => other.to_string(),
+        }
+    }
 }
 
 /// Somebody who owns, and by whom it is written.

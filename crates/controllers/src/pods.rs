@@ -50,6 +50,8 @@ pub struct Pod {
     /// Whether the node put it out to save itself.
     pub evicted: bool,
     pub network: Network,
+    /// Its volumes that are claims: the names of both.
+    pub claims: Box<[(Text, Text)]>,
     /// Whether a Job has still to count it, and keeps it until then.
     pub tracked: bool,
     /// What only its Job wants to know.
@@ -172,6 +174,7 @@ impl Pod {
             deletion_cost: metadata.annotations.get(DELETION_COST).and_then(deletion_cost).unwrap_or(0),
             evicted: status.reason.as_deref() == Some("Evicted"),
             network: network(&spec, &status),
+            claims: spec.claims().collect(),
             tracked: metadata.has_finalizer(TRACKING),
             job: metadata.controller().filter(|owner| owner.kind == "Job").map(|_| of_job(&metadata, &spec, &status)),
         })
@@ -315,6 +318,8 @@ struct RawSpec<'a> {
     containers: Option<Vec<RawContainer<'a>>>,
     #[serde(borrow)]
     init_containers: Option<Vec<RawContainer<'a>>>,
+    #[serde(borrow)]
+    volumes: Option<Vec<RawVolume<'a>>>,
 }
 
 impl<'a> RawSpec<'a> {
@@ -322,10 +327,34 @@ impl<'a> RawSpec<'a> {
         self.sidecars().any(|container| container.name == name)
     }
 
+    fn claims(&self) -> impl Iterator<Item = (Text, Text)> {
+        let volumes = self.volumes.iter().flatten();
+        volumes.filter_map(|volume| {
+            let claim = volume.persistent_volume_claim.as_ref()?;
+            Some((Text::new(&volume.name), Text::new(&claim.claim_name)))
+        })
+    }
+
     fn sidecars(&self) -> impl Iterator<Item = &RawContainer<'a>> {
         let containers = self.init_containers.iter().flatten();
         containers.filter(|container| container.restart_policy.as_deref() == Some("Always"))
     }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawVolume<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    persistent_volume_claim: Option<RawClaim<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawClaim<'a> {
+    #[serde(borrow, default)]
+    claim_name: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]

@@ -29,6 +29,14 @@ pub async fn get(client: &Client, path: &str) -> Result<Written, kube::Error> {
     send(client, Method::GET, path, JSON, Vec::new()).await
 }
 
+/// The whole object.
+pub async fn get_value(client: &Client, path: &str) -> Result<Value, kube::Error> {
+    let request = Request::builder().method(Method::GET).uri(path).body(Vec::new());
+    client
+        .request(request.map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))?)
+        .await
+}
+
 pub async fn create(client: &Client, path: &str, body: Vec<u8>) -> Result<Written, kube::Error> {
     send(client, Method::POST, path, JSON, body).await
 }

@@ -9,6 +9,7 @@ use rkube_operator::kube::core::ApiResource;
 use rkube_operator::{Caches, Informer, Item, Selection};
 use serde::{Deserialize, Serialize};
 
+use crate::amount::{Amount, RawAmount};
 use crate::conditions::Condition;
 use crate::metadata::{Labels, RawMetadata, RawSelector, read_selector};
 use crate::replica_sets::is_zero;
@@ -43,25 +44,6 @@ pub struct Deployment {
 pub enum Strategy {
     Recreate,
     RollingUpdate { surge: Amount, unavailable: Amount },
-}
-
-/// A number, or a percentage of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
-    Count(i64),
-    Percent(i64),
-}
-
-impl Amount {
-    fn of(self, total: i64, round_up: bool) -> i64 {
-        match self {
-            Amount::Count(count) => count,
-            Amount::Percent(percent) => {
-                let hundredths = percent.saturating_mul(total);
-                if round_up { hundredths.saturating_add(99).div_euclid(100) } else { hundredths.div_euclid(100) }
-            }
-        }
-    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -194,13 +176,6 @@ struct RawRollingUpdate<'a> {
     max_unavailable: Option<RawAmount<'a>>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum RawAmount<'a> {
-    Count(i64),
-    Text(#[serde(borrow)] Cow<'a, str>),
-}
-
 impl RawStrategy<'_> {
     fn read(&self) -> Strategy {
         if self.kind.as_deref() == Some("Recreate") {
@@ -215,11 +190,5 @@ impl RawStrategy<'_> {
 }
 
 fn amount(raw: Option<&RawAmount<'_>>) -> Amount {
-    match raw {
-        None => Amount::Count(0),
-        Some(RawAmount::Count(count)) => Amount::Count(*count),
-        Some(RawAmount::Text(text)) => {
-            Amount::Percent(text.strip_suffix('%').and_then(|percent| percent.parse().ok()).unwrap_or(0))
-        }
-    }
+    raw.map_or(Amount::Count(0), RawAmount::read)
 }

@@ -29,8 +29,8 @@ fn an_operator_in_go_is_installed_by_helm() {
     helm.run(&["install", "foos", &chart, "--set", &format!("hookImage={TEST_IMAGE}"), "--wait", "--timeout=50s"]);
     kubectl.run(&["logs", "foos-check"]).says("ready to install");
     let log = kubectl.start(&["logs", "-f", "deployment/foos"]);
-    let line = log.next_line(TIMEOUT).expect("a line");
-    assert!(line.contains("controller"), "{line}");
+    let mut lines = std::iter::from_fn(|| log.next_line(TIMEOUT));
+    assert!(lines.any(|line| line.contains("Starting Foo controller")), "it has started with what a pod knows");
     let foo = r#"{"apiVersion":"samplecontroller.k8s.io/v1alpha1","kind":"Foo","metadata":{"name":"one"},
         "spec":{"deploymentName":"one-web","replicas":2}}"#;
     kubectl.run_with_input(&["create", "-f", "-"], foo);
@@ -70,7 +70,7 @@ fn a_conversion_webhook_is_called_by_its_service() {
     kubectl.run(&["create", "secret", "tls", "convert", &format!("--cert={crt}"), &format!("--key={pem}")]);
     // What there is to run it with is this machine's: its files, not its rights.
     let words: Vec<String> = python
-        .command(&["/tls/tls.crt", "/tls/tls.key", "8443"])
+        .command(&["/tls/tls.crt", "/tls/tls.key", "8443", "0.0.0.0"])
         .get_args()
         .skip(1)
         .map(|word| word.to_string_lossy().into_owned())
@@ -84,10 +84,9 @@ fn a_conversion_webhook_is_called_by_its_service() {
     let text = text.replace("STORES_V1", "false").replace("STORES_V2", "true");
     kubectl.run_with_input(&["apply", "--server-side", "-f", "-"], &text);
     kubectl.run(&["wait", "--for=condition=Established", "crd/appconfigs.example.com", "--timeout=30s"]);
-    let old = "{apiVersion: example.com/v1, kind: AppConfig, metadata: {name: old}, spec: {appName: shop, config: {size: big}}}";
+    let old = "apiVersion: example.com/v1\nkind: AppConfig\nmetadata: {name: old}\n\
+               spec: {appName: shop, config: {size: big}}\n";
     eventually("a conversion", || {
-        let made = kubectl.command(&["apply", "-f", "-"]);
-        drop(made);
         let made = rkube_testkit::Finished::run(&mut kubectl.command(&["apply", "-f", "-"]), old);
         if made.status.success() { Ok(()) } else { Err(made.stderr) }
     });
@@ -116,5 +115,5 @@ fn deployment(words: &[String]) -> String {
         "spec": { "selector": { "matchLabels": labels }, "template": template } });
     let service = serde_json::json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "convert" },
         "spec": { "selector": labels, "ports": [{ "port": 443, "targetPort": 8443 }] } });
-    format!("{deployment}\n---\n{service}\n")
+    serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": [deployment, service] }).to_string()
 }

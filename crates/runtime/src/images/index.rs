@@ -41,6 +41,9 @@ pub(super) struct Layer {
     /// Its directory below `layers`.
     pub name: String,
     pub bytes: u64,
+    /// Files, directories and links.
+    #[serde(default)]
+    pub entries: u64,
     /// It has everything that is below it, too.
     #[serde(default)]
     pub whole: bool,

@@ -11,6 +11,7 @@ use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::PARALLEL_LAYERS;
+use super::copy::copy_layers;
 use super::digest::{Digest, Hasher};
 use super::error::Doing;
 use super::index::Layer;
@@ -28,6 +29,8 @@ const FACTS: &str = "layer.json";
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Facts {
     bytes: u64,
+    #[serde(default)]
+    entries: u64,
     whole: bool,
 }
 
@@ -187,6 +190,16 @@ impl<'a> Work<'a> {
         make(&work)?;
         match (Stack { lower: &lower, upper: &files, work: &work }).mount(&target) {
             Ok(()) => {}
+            Err(error) if overlay::is_refused(error, &target) => {
+                copy_layers(&lower, &files)?;
+                return match self.unpack(index, &files, Onto::Merged)? {
+                    Outcome::Complete(summary) => {
+                        self.finished(index);
+                        fresh(directory, name, summary, true)
+                    }
+                    Outcome::NeedsLower => Err(Error::corrupt("a layer relies on what is in none")),
+                };
+            }
             Err(error) => return Err(Error::Io(format!("mount the layers below layer {index}"), error.into())),
         }
         let result = self.unpack(index, &target, Onto::Merged);
@@ -255,15 +268,17 @@ fn existing(store: &Store, name: &str) -> Result<Option<Ready>> {
     };
     let facts: Facts = serde_json::from_slice(&content)
         .map_err(|error| Error::corrupt(format_args!("{}: {error}", path.display())))?;
-    let layer = Layer { name: name.to_owned(), bytes: facts.bytes, whole: facts.whole };
+    let Facts { bytes, entries, whole } = facts;
+    let layer = Layer { name: name.to_owned(), bytes, entries, whole };
     Ok(Some(Ready { layer, fresh: None }))
 }
 
 fn fresh(directory: PathBuf, name: String, summary: Summary, whole: bool) -> Result<Ready> {
-    let facts = Facts { bytes: summary.bytes, whole };
+    let Summary { bytes, entries } = summary;
+    let facts = Facts { bytes, entries, whole };
     let content = serde_json::to_vec(&facts).expect("numbers have a form in JSON");
     std::fs::write(directory.join(FACTS), content).doing(|| format!("write {}", directory.join(FACTS).display()))?;
-    Ok(Ready { layer: Layer { name, bytes: facts.bytes, whole }, fresh: Some(directory) })
+    Ok(Ready { layer: Layer { name, bytes, entries, whole }, fresh: Some(directory) })
 }
 
 /// What a layer is called together with all below it.

@@ -19,6 +19,7 @@ pub mod bounds;
 mod collect;
 mod compression;
 mod config;
+mod copy;
 mod digest;
 mod error;
 mod index;
@@ -43,6 +44,17 @@ pub use snapshots::{Snapshots, Usage};
 pub use store::Store;
 
 use crate::api::PullProgress;
+
+/// Reads an archive to its end, or to where it is wrong, and says how many entries it has. For tests that try anything at all.
+pub fn count_entries(archive: &[u8]) -> Result<usize> {
+    let source: Box<dyn std::io::Read + Send + '_> = compression::decompress(archive).map_err(Error::reading)?;
+    let mut reader = tar::Reader::new(source);
+    let mut count = 0;
+    while reader.next()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
 
 /// Is told how far a load or a pull is. Called from several threads.
 pub type Progress<'a> = &'a (dyn Fn(PullProgress) + Send + Sync);

@@ -6,6 +6,7 @@
 use std::fmt::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -22,6 +23,23 @@ pub(super) struct Stack<'a> {
     pub lower: &'a [PathBuf],
     pub upper: &'a Path,
     pub work: &'a Path,
+}
+
+/// Whether layers are to be copied instead: everything but a host that has no room left.
+pub(super) fn is_refused(error: Errno, what: &Path) -> bool {
+    if matches!(error, Errno::NOSPC | Errno::NOMEM | Errno::DQUOT) {
+        return false;
+    }
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        tracing::warn!(
+            path = %what.display(),
+            %error,
+            "overlayfs cannot be used here: layers of images are copied for every container, which takes time and disk; \
+             a data directory on ext4 or xfs helps"
+        );
+    });
+    true
 }
 
 /// Options that builds of the kernel may have on, and that would make an upper directory useless for any other mount.

@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::copy::copy_layers;
 use super::digest::Digest;
 use super::error::Doing;
 use super::layers::FILES;
@@ -133,7 +134,15 @@ impl Snapshots {
         if lower.is_empty() {
             return rustix::mount::mount_bind(&upper, &root).doing(|| format!("mount {}", root.display()));
         }
-        Stack { lower: &lower, upper: &upper, work: &work }.mount(&root).doing(|| format!("mount {}", root.display()))
+        let doing = || format!("mount {}", root.display());
+        match (Stack { lower: &lower, upper: &upper, work: &work }).mount(&root) {
+            Err(error) if overlay::is_refused(error, &root) => {
+                write_facts(directory, &Facts { image: facts.image.clone(), layers: Vec::new(), copied: true })?;
+                copy_layers(&lower, &root)?;
+                rustix::mount::mount_bind(&root, &root).doing(doing)
+            }
+            other => other.doing(doing),
+        }
     }
 
     fn directory(&self, container: &str) -> Result<PathBuf> {
@@ -167,6 +176,19 @@ pub(super) fn layers_in_use(store: &Store) -> Result<HashSet<String>> {
     Ok(facts.flat_map(|facts| facts.layers).collect())
 }
 
+/// What all containers have written.
+pub(super) fn written(store: &Store) -> Result<Usage> {
+    let snapshots = Snapshots::of(store);
+    let mut total = Usage::default();
+    for container in snapshots.list()? {
+        // It may be gone in the meantime.
+        let usage = snapshots.usage(&container).unwrap_or_default();
+        total.bytes += usage.bytes;
+        total.inodes += usage.inodes;
+    }
+    Ok(total)
+}
+
 /// Ids of the images that containers are made of.
 pub(super) fn images_in_use(store: &Store) -> Result<HashSet<String>> {
     let snapshots = store.directory().join("snapshots");
@@ -185,7 +207,7 @@ fn write_facts(directory: &Path, facts: &Facts) -> Result<()> {
 
 /// Adds up what is below a directory, however deep, without leaving its file system, with two open files. Others may
 /// change it meanwhile: where the way back up is lost, what was counted so far is the answer.
-pub(super) fn walk(directory: &Path) -> Result<Usage> {
+fn walk(directory: &Path) -> Result<Usage> {
     let doing = || format!("measure {}", directory.display());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut current = rustix::fs::open(directory, flags, Mode::empty()).doing(doing)?;

@@ -11,7 +11,7 @@ use super::archive::Archive;
 use super::bounds::MAX_DOCUMENT_BYTES;
 use super::digest::Digest;
 use super::error::Doing;
-use super::index::{Index, IndexFile, Record, Stamp, write_durably};
+use super::index::{Index, IndexFile, Layer, Record, Stamp, write_durably};
 use super::layers::Prepared;
 use super::scratch::{self, Scratch};
 use super::{Error, ImageConfig, Progress, Reference, Result, config};
@@ -140,11 +140,20 @@ impl Store {
         self.write(index)
     }
 
-    /// Of the disk that it is on, and what it uses of that. Walks through all of it.
+    /// Of the disk that it is on, and what images and containers use of that. Of layers it is known; what containers have
+    /// written is looked at.
     pub fn filesystem(&self) -> Result<ImageFilesystem> {
         let directory = self.directory();
         let figures = rustix::fs::statvfs(directory).doing(|| format!("look at {}", directory.display()))?;
-        let used = super::snapshots::walk(directory)?;
+        let mut used = super::snapshots::written(self)?;
+        let index = self.index()?;
+        let layers: HashMap<&str, &Layer> = index
+            .images
+            .values()
+            .flat_map(|record| record.layers.iter().map(|layer| (layer.name.as_str(), layer)))
+            .collect();
+        used.bytes += layers.values().map(|layer| layer.bytes).sum::<u64>();
+        used.inodes += layers.values().map(|layer| layer.entries).sum::<u64>();
         Ok(ImageFilesystem {
             mountpoint: directory.display().to_string(),
             used_bytes: used.bytes,

@@ -187,3 +187,69 @@ fn names_of_containers_are_names() {
         assert!(place.snapshots.remove(name).is_err(), "{name}");
     }
 }
+
+/// Mounted until it is dropped: a place on which overlayfs does not stack another.
+struct Overlay(std::path::PathBuf);
+
+impl Overlay {
+    fn new(directory: &Path) -> Overlay {
+        let paths = ["lower", "upper", "work", "merged"].map(|name| directory.join(name));
+        paths.iter().for_each(|path| std::fs::create_dir(path).unwrap());
+        let [lower, upper, work, merged] = &paths;
+        let options = format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+        let options = std::ffi::CString::new(options).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("overlay", merged, "overlay", flags, Some(options.as_c_str())).unwrap();
+        Overlay(merged.clone())
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn where_overlayfs_refuses_layers_are_copied() {
+    let Some(place) = Place::new() else { return };
+    let overlay = Overlay::new(place.directory.path());
+    // Whiteouts cannot be made on an overlay either: what a layer removes is removed as it is copied.
+    let store = rkube_runtime::images::Store::open(overlay.0.join("images")).unwrap();
+    let snapshots = rkube_runtime::images::Snapshots::of(&store);
+    let image = ImageBuilder::new()
+        .layer(
+            &Layer::new()
+                .directory("kept/", 0o1777)
+                .file("kept/a", 0o4755, b"a")
+                .hard_link("kept/b", "kept/a")
+                .file("kept/gone", 0o644, b"")
+                .directory("fresh/", 0o755)
+                .file("fresh/old", 0o644, b"")
+                .symlink("link", "kept"),
+        )
+        .layer(&Layer::new().removed("kept/gone").opaque("fresh").file("fresh/new", 0o644, b""))
+        .layer(&Layer::new().directory("more/", 0o755).fifo("more/pipe", 0o600).file("more/x", 0o600, b"x"))
+        .layer(&Layer::new().file("link/c", 0o644, b"c"));
+    let path = place.directory.path().join("archive.tar");
+    image.write(rkube_testkit::images::Packing::Docker, &path);
+    let loaded = store.load_archive(&path, &rkube_runtime::images::no_progress).unwrap();
+    for container in ["one", "two"] {
+        let root = snapshots.prepare(container, &loaded[0].id).unwrap();
+        assert_eq!(names(&root), ["fresh", "kept", "link", "more"]);
+        assert_eq!(names(root.join("fresh")), ["new"]);
+        assert_eq!(names(root.join("kept")), ["a", "b", "c"]);
+        assert_eq!(names(root.join("more")), ["pipe", "x"]);
+        let metadata = |name: &str| std::fs::symlink_metadata(root.join(name)).unwrap();
+        let mode = |name: &str| std::os::unix::fs::PermissionsExt::mode(&metadata(name).permissions()) & 0o7777;
+        assert_eq!((mode("kept"), mode("kept/a")), (0o1777, 0o4755));
+        assert_eq!(std::os::unix::fs::MetadataExt::nlink(&metadata("kept/b")), 2);
+        assert_eq!(std::os::unix::fs::MetadataExt::mtime(&metadata("kept/a")), 1_700_000_000);
+        std::fs::write(root.join("kept/a"), container).unwrap();
+    }
+    assert!(snapshots.usage("one").unwrap().inodes >= 7);
+    for container in ["one", "two"] {
+        snapshots.remove(container).unwrap();
+    }
+    assert!(snapshots.list().unwrap().is_empty());
+}

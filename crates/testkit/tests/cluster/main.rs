@@ -11,6 +11,7 @@ mod scheduling;
 mod services;
 mod simulated_nodes;
 mod start;
+mod stateful_sets;
 mod time;
 mod volumes;
 mod workloads;

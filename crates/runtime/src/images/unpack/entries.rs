@@ -71,9 +71,9 @@ impl Extractor {
             return Ok(false);
         }
         if name == OPAQUE {
-            self.hide_all(parent)?;
+            return hidden(self.hide_all(parent));
         } else if let Some(name) = name.strip_prefix(WHITEOUT) {
-            self.hide(parent, name)?;
+            return hidden(self.hide(parent, name));
         } else {
             if !self.make(entry, parent, name, content)? {
                 return Ok(false);
@@ -323,6 +323,18 @@ impl Extractor {
         }
         self.tree.forget();
         Ok(())
+    }
+}
+
+/// Not every file system can have written down what is removed: there it has to be removed in fact.
+fn hidden(result: Result<()>) -> Result<bool> {
+    match result {
+        Err(Error::Io(_, error))
+            if [Errno::PERM, Errno::NOTSUP].contains(&Errno::from_io_error(&error).unwrap_or(Errno::IO)) =>
+        {
+            Ok(false)
+        }
+        other => other.map(|()| true),
     }
 }
 

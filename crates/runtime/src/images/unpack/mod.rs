@@ -13,6 +13,8 @@
 //! refused. Attributes by which overlayfs would be told something (`trusted.*`) are left out.
 
 mod entries;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use std::io::Read;
@@ -24,7 +26,7 @@ use super::digest::{Digest, Hashing};
 use super::tar::Reader;
 use super::{Error, Result};
 
-pub(super) use self::tree::{names, open_directory};
+pub(super) use self::tree::{OPAQUE_NAME, OPAQUE_VALUE, is_whiteout, names, open_directory, remove_below};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Onto {
