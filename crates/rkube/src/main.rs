@@ -26,6 +26,7 @@ mod limits;
 mod lock;
 mod logging;
 mod node_addresses;
+mod node_flags;
 mod pki;
 mod real_node;
 mod reset;

@@ -22,6 +22,7 @@ use super::{Decision, Machine, Places, Wishes, decide, network};
 use crate::cli::Up;
 use crate::flags::StoreChoice;
 use crate::host::{SystemClock, SystemEntropy};
+use crate::node_flags::NodeChoice;
 use crate::pki::{self, ServerNames};
 use crate::{advertise, up};
 
@@ -60,7 +61,7 @@ impl RealNode {
         let port = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), options.real.kubelet_port);
         let listener = match up::bind(port, "another node may run here; --kubelet-port takes another port") {
             Ok((listener, _)) => listener,
-            Err(error) if wishes.choice == super::NodeChoice::Auto => {
+            Err(error) if wishes.choice == NodeChoice::Auto => {
                 tracing::warn!("this machine is no node: {error:#}");
                 return Ok(None);
             }
