@@ -23,6 +23,7 @@ mod install;
 mod kubeconfig;
 mod lifetime;
 mod limits;
+mod listening;
 mod lock;
 mod logging;
 mod node_addresses;
