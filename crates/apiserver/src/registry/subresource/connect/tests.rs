@@ -177,6 +177,11 @@ async fn what_a_node_says_against_an_upgrade_is_handed_on() {
     let (code, text) = stage.text(upgrade("p/exec?command=ignore"), "").await;
     assert_eq!(code, StatusCode::INTERNAL_SERVER_ERROR);
     assert!(text.contains("invalid upgrade response: status code 200"), "{text}");
+    // A log over a WebSocket goes the same way.
+    let log = Request::get(format!("{PODS}/p/log")).header("connection", "Upgrade").header("upgrade", "websocket");
+    let (code, text) = stage.text(log, "").await;
+    assert_eq!(code, StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(text.contains("invalid upgrade response: status code 200"), "{text}");
     let (code, text) = stage.text(upgrade("unplaced/exec?command=sh"), "").await;
     assert_eq!(code, StatusCode::BAD_REQUEST);
     assert!(text.contains("pod unplaced does not have a host assigned"), "{text}");
