@@ -36,9 +36,12 @@ pub struct ClientAddress(pub IpAddr);
 
 /// Whether a request asks for another protocol on its connection, and which.
 pub fn wanted_upgrade(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let mut options = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    const WORD: &[u8] = b"upgrade";
+    // Asked of every request, nearly all of which have no such header.
+    let protocol = headers.get(UPGRADE)?;
     // As upstream: the word may stand anywhere in it.
-    options.any(|value| value.to_ascii_lowercase().contains("upgrade")).then(|| headers.get(UPGRADE)).flatten()
+    let says = |value: &HeaderValue| value.as_bytes().windows(WORD.len()).any(|part| part.eq_ignore_ascii_case(WORD));
+    headers.get_all(CONNECTION).iter().any(says).then_some(protocol)
 }
 
 /// The headers of a request as the backend gets them. Who asked is known by then and none of the backend's business:
