@@ -350,3 +350,26 @@ async fn ephemeral_containers_run_once_beside_the_others() {
     node.delete("p", 30).await;
     assert_eq!(node.shows("p"), "gone");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_says_something_else_of_itself_is_looked_at_anew() {
+    let node = TestNode::start().await;
+    let problem = Problem::new("CreateContainerConfigError", "no such path");
+    *node.prepare.container_problem.lock() = Some(problem);
+    node.create("p", ONE).await;
+    assert_eq!(node.shows("p"), "Pending a:CreateContainerConfigError");
+    *node.prepare.container_problem.lock() = None;
+    let label = |value: &str| {
+        let mut pod = node.pod("p").unwrap();
+        pod.object_mut("metadata").object_mut("labels").set("color", value);
+        node.api.put("pods", pod);
+    };
+    label("one");
+    node.settle().await;
+    assert_eq!(node.shows("p"), "Running a:running+", "nobody waits for the next try");
+    label("two");
+    node.settle().await;
+    assert_eq!(*node.prepare.refreshed.lock(), ["one", "two"]);
+    node.seconds(61).await;
+    assert_eq!(node.prepare.refreshed.lock().len(), 3, "and from time to time");
+}
