@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use futures::StreamExt;
 use rkube_network::Network;
-use rkube_runtime::api::{Runtime, SandboxStatus};
+use rkube_runtime::api::{Error, Runtime, SandboxStatus};
 use rkube_runtime::images::Registries;
 
 use crate::cli::Reset;
@@ -62,8 +62,14 @@ fn end_node(places: &Places, and_logs: bool, report: &mut Report) {
     }
     // Whatever the runtime could not find again.
     report.note(processes::end_shims(&places.run), String::new);
-    let network = Network::tear_down(NETWORK_NAME, &places.network).context("cannot remove the network of pods");
-    report.note(network, || "removed the network of pods".to_owned());
+    let network = match Network::tear_down(NETWORK_NAME, &places.network) {
+        // Another data directory's node has it now, and removed what was this one's.
+        Err(Error::WrongState(_)) => Ok(String::new()),
+        result => result.map(|()| "removed the network of pods".to_owned()),
+    };
+    if let Some(text) = report.note(network.context("cannot remove the network of pods"), String::new) {
+        report.say(text);
+    }
     for place in [&places.run, &places.containers, &places.kubelet, &places.images] {
         report.note(mounts::unmount_below(place), String::new);
     }

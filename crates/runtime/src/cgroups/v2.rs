@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Cgroups, DeviceRule, Usage, files};
+use super::{Cgroups, DeviceRule, Entry, Usage, files};
 use crate::api::{Memory, Resources};
 
 /// What groups hand down, as far as the host has it.
@@ -88,8 +88,8 @@ impl Cgroups for V2 {
         crate::sys::attach_device_program(&directory, &super::devices::program(rules)).map_err(told)
     }
 
-    fn entrances(&self, path: &str) -> Vec<PathBuf> {
-        vec![self.root.join(path).join("cgroup.procs")]
+    fn entry(&self, path: &str) -> Entry {
+        Entry::Birth(self.root.join(path))
     }
 
     fn processes(&self, path: &str) -> Vec<i32> {

@@ -25,5 +25,21 @@ mod preparer_tests;
 #[cfg(test)]
 mod tests;
 
+use std::io;
+use std::path::Path;
+
+use super::volumes as on_disk;
+
 pub use preparer::{Config, Preparer};
 pub(super) use storage::is_limited as limits_storage;
+
+/// Takes away the volumes of all pods below a node's root, and says of how many. No container may be left, nor a node
+/// that runs: for those who take a node off a machine. Blocks.
+pub fn remove_pods(root: &Path) -> io::Result<usize> {
+    let Ok(root) = root.canonicalize() else { return Ok(0) };
+    let pods = on_disk::known_pods(&root);
+    for uid in &pods {
+        on_disk::tear_down(&root, uid)?;
+    }
+    Ok(pods.len())
+}

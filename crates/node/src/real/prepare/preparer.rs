@@ -37,6 +37,8 @@ const SANDBOX_ERROR: &str = "FailedCreatePodSandBox";
 /// So long a container waits for the list of services.
 const SERVICES_WAIT: Duration = Duration::from_secs(10);
 const HOST_HOSTS: &str = "/etc/hosts";
+/// Whom systemd's resolver asks.
+const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages";
 
 /// What the preparer needs to know of its node.
@@ -112,7 +114,7 @@ impl Preparer {
         let cluster = dns::Cluster {
             servers: &config.cluster_dns,
             domain: &config.cluster_domain,
-            host: &host_dns(&config.resolv_conf),
+            host: &host_dns(&config.resolv_conf, Path::new(RESOLVED)),
         };
         let (dns, notes) = dns::of(pod, &cluster);
         notes.iter().for_each(|(reason, message)| self.warn(pod, reason, message));
@@ -265,7 +267,7 @@ impl Preparer {
             }
             .make()
         };
-        tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?
+        self.volumes.hold(uid, work).await
     }
 
     /// None: the pod has no address yet.
@@ -389,12 +391,41 @@ fn write_file(path: &Path, text: &str, mode: u32) -> Result<PathBuf, String> {
     written.map(|()| path.to_owned()).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What the host asks for names; nothing where that cannot be read.
-fn host_dns(path: &Path) -> DnsConfig {
-    let mut text = String::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(dns::RESOLV_CONF_MAX).read_to_string(&mut text));
-    if let Err(error) = read {
+/// What the host asks for names; nothing where that cannot be read. A resolver of the host's own, as systemd's, cannot be
+/// reached from pods: then it is whom that one asks.
+fn host_dns(path: &Path, behind: &Path) -> DnsConfig {
+    let found = read_resolv_conf(path).unwrap_or_else(|error| {
         tracing::warn!(path = %path.display(), %error, "how the host finds names cannot be read");
+        DnsConfig::default()
+    });
+    let is_local = |server: &String| server.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+    if found.servers.is_empty() || !found.servers.iter().all(is_local) {
+        return found;
     }
-    dns::parse_resolv_conf(&text)
+    read_resolv_conf(behind).unwrap_or(found)
+}
+
+fn read_resolv_conf(path: &Path) -> std::io::Result<DnsConfig> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(dns::RESOLV_CONF_MAX).read_to_string(&mut text)?;
+    Ok(dns::parse_resolv_conf(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_ask_whom_the_hosts_own_resolver_asks() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, behind) = (directory.path().join("resolv.conf"), directory.path().join("behind"));
+        let servers = || host_dns(&path, &behind).servers;
+        assert!(servers().is_empty());
+        std::fs::write(&path, "nameserver 127.0.0.53\n").unwrap();
+        assert_eq!(servers(), ["127.0.0.53"]);
+        std::fs::write(&behind, "nameserver 192.0.2.1\n").unwrap();
+        assert_eq!(servers(), ["192.0.2.1"]);
+        std::fs::write(&path, "nameserver 127.0.0.53\nnameserver 192.0.2.2\n").unwrap();
+        assert_eq!(servers(), ["127.0.0.53", "192.0.2.2"]);
+    }
 }

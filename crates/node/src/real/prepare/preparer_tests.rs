@@ -199,6 +199,32 @@ async fn config_maps_follow_their_objects() {
     assert!(world.preparer.known_pods().is_empty());
 }
 
+/// Whoever asks for volumes goes away at any moment, and then somebody takes away what is there.
+#[tokio::test]
+async fn nothing_is_left_of_mounts_that_nobody_waits_for() {
+    const ROUNDS: u64 = 60;
+    if !is_root() {
+        return;
+    }
+    let world = World::new();
+    world.api.set("/api/v1/namespaces/shop/secrets/keys", r#"{"data":{"K":"dg=="}}"#);
+    let pod = pod(
+        r#"{"volumes":[{"name":"a","secret":{"secretName":"keys"}},{"name":"b","emptyDir":{"medium":"Memory"}}],
+            "containers":[{"name":"c","volumeMounts":[{"name":"a","mountPath":"/a"},{"name":"b","mountPath":"/b","subPath":"x"}]}]}"#,
+    );
+    let container = &pod.get("spec").list("containers")[0];
+    let image = Image::default();
+    let context = ContainerContext { attempt: 0, image: &image, addresses: &[], host_addresses: &[], target: None };
+    for round in 0..ROUNDS {
+        let moment = Duration::from_micros(round * 50);
+        let _ = tokio::time::timeout(moment, world.preparer.container(&pod, container, context)).await;
+        world.preparer.unmount(UID).await.unwrap();
+        // What is still on its way would come now.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert!(world.preparer.known_pods().is_empty(), "{round}");
+    }
+}
+
 #[tokio::test]
 async fn tokens_are_projected_and_rotated() {
     if !is_root() {
@@ -222,6 +248,53 @@ async fn tokens_are_projected_and_rotated() {
     assert_eq!(read("token"), "token-1");
     world.preparer.unmount(UID).await.unwrap();
     assert!(!volume.exists());
+}
+
+#[tokio::test]
+async fn trust_bundles_are_found_by_name_and_by_signer() {
+    if !is_root() {
+        return;
+    }
+    let world = World::new();
+    let pem = |text: &str| format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+    let bundle = |label: &str, text: &str| {
+        object! {
+            "metadata": object! { "labels": object! { "live": label } },
+            "spec": object! { "signerName": "example.com/a", "trustBundle": text.to_owned() },
+        }
+    };
+    let bundles = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles";
+    let (one, two) = (pem("one"), pem("two"));
+    world.api.set(&format!("{bundles}/b"), &json::to_string(&bundle("yes", &format!("note\n{two}{one}{one}"))));
+    let list = object! { "items": vec![bundle("yes", &two), bundle("no", &one)] };
+    world.api.set(bundles, &json::to_string(&list));
+    let with = |source: &str| {
+        pod(&format!(
+            r#"{{"volumes":[{{"name":"t","projected":{{"sources":[{{"clusterTrustBundle":{{"path":"ca.pem",{source}}}}}]}}}}],
+                "containers":[{{"name":"c","volumeMounts":[{{"name":"t","mountPath":"/t"}}]}}]}}"#
+        ))
+    };
+    let selected = r#""signerName":"example.com/a","labelSelector":{"matchLabels":{"live":"yes"}}"#;
+    let table = [
+        (r#""name":"b""#, Ok(format!("{one}{two}"))),
+        (selected, Ok(two.clone())),
+        (r#""name":"none","optional":true"#, Ok(String::new())),
+        (
+            r#""name":"none""#,
+            Err("while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io \"none\" not found"),
+        ),
+        (
+            r#""signerName":"example.com/a""#,
+            Err("combination of signerName and labelSelector matched zero ClusterTrustBundles"),
+        ),
+    ];
+    for (source, expected) in table {
+        let done = world.preparer.mount(&with(source)).await;
+        let expected = expected.map_err(|why| format!("MountVolume.SetUp failed for volume \"t\" : {why}"));
+        let file = world.volume("kubernetes.io~projected", "t").join("ca.pem");
+        let found = done.map(|()| std::fs::read_to_string(file).unwrap()).map_err(|problem| problem.message);
+        assert_eq!(found, expected, "{source}");
+    }
 }
 
 #[tokio::test]

@@ -72,13 +72,20 @@ impl PodVolumes {
         started
     }
 
-    pub async fn prepare(&self, pod: &Value, pass: Pass) -> Result<(), Problem> {
+    /// Goes on to its end where nobody waits for it any more, so that nothing is mounted behind the back of who takes it
+    /// away next.
+    pub async fn prepare(self: &Arc<Self>, pod: &Value, pass: Pass) -> Result<(), Problem> {
+        let (volumes, pod) = (self.clone(), Arc::new(pod.clone()));
+        let held = self.pods.lock().entry(crate::pod::spec::uid(&pod)).or_default().clone();
+        let done = tokio::spawn(async move { volumes.prepare_held(&mut *held.lock().await, &pod, pass).await });
+        done.await.unwrap_or_else(|error| Err(Problem::new(FAILED_MOUNT, error.to_string())))
+    }
+
+    async fn prepare_held(&self, held: &mut Held, pod: &Arc<Value>, pass: Pass) -> Result<(), Problem> {
         let uid = pod.get("metadata").str("uid");
         let Some(directory) = PodDirectory::new(&self.shared.config.root, uid) else {
             return Err(Problem::new(FAILED_MOUNT, format!("{uid:?} is no uid")));
         };
-        let held = self.pods.lock().entry(uid.into()).or_default().clone();
-        let mut held = held.lock().await;
         if held.is_gone {
             return Err(Problem::new(FAILED_MOUNT, "the pod is gone"));
         }
@@ -97,7 +104,7 @@ impl PodVolumes {
     }
 
     /// Where the volumes of a pod are; has them there, if this life of the process did not yet.
-    pub async fn mounted(&self, pod: &Value) -> Result<HashMap<Text, Mounted>, Problem> {
+    pub async fn mounted(self: &Arc<Self>, pod: &Value) -> Result<HashMap<Text, Mounted>, Problem> {
         let uid = pod.get("metadata").str("uid");
         let held = self.pods.lock().get(uid).cloned();
         if let Some(held) = held {
@@ -110,6 +117,24 @@ impl PodVolumes {
         let held = self.pods.lock().entry(uid.into()).or_default().clone();
         let held = held.lock().await;
         Ok(held.mounted.clone())
+    }
+
+    /// Does something with the pod's directory that blocks, while nobody else has it; to its end, as
+    /// [`PodVolumes::prepare`].
+    pub async fn hold<T: Send + 'static>(
+        &self,
+        uid: &str,
+        work: impl FnOnce() -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        let held = self.pods.lock().entry(uid.into()).or_default().clone();
+        let done = tokio::spawn(async move {
+            let held = held.lock().await;
+            if held.is_gone {
+                return Err("the pod is gone".to_owned());
+            }
+            tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?
+        });
+        done.await.map_err(|error| error.to_string())?
     }
 
     /// What the directories of the pod's own take of the disk. What cannot be measured is left out.
@@ -128,34 +153,36 @@ impl PodVolumes {
         tokio::task::spawn_blocking(walk).await.unwrap_or_default()
     }
 
-    pub async fn tear_down(&self, uid: &str) -> Result<(), Problem> {
-        self.watches.forget(uid);
-        self.shared.tokens.forget(uid);
-        let held = self.pods.lock().get(uid).cloned();
-        let mut guard = None;
-        if let Some(held) = &held {
-            guard = Some(held.lock().await);
-        }
-        let (root, name) = (self.shared.config.root.clone(), uid.to_owned());
-        let done = tokio::task::spawn_blocking(move || volumes::tear_down(&root, &name)).await;
-        let done = done.map_err(|error| error.to_string()).and_then(|done| done.map_err(|error| error.to_string()));
+    /// As [`PodVolumes::prepare`], to its end.
+    pub async fn tear_down(self: &Arc<Self>, uid: &str) -> Result<(), Problem> {
+        let (volumes, owned) = (self.clone(), Text::from(uid));
+        let done = tokio::spawn(async move { volumes.tear_down_held(&owned).await }).await;
+        let done = done.unwrap_or_else(|error| Err(error.to_string()));
         done.map_err(|why| {
             Problem::new("FailedUnMount", format!("the volumes of pod {uid} cannot be taken away: {why}"))
-        })?;
-        if let Some(held) = &mut guard {
-            held.is_gone = true;
-        }
-        self.pods.lock().remove(uid);
+        })
+    }
+
+    async fn tear_down_held(&self, uid: &str) -> Result<(), String> {
+        let held = self.pods.lock().entry(uid.into()).or_default().clone();
+        let mut held = held.lock().await;
         self.watches.forget(uid);
+        self.shared.tokens.forget(uid);
+        let (root, name) = (self.shared.config.root.clone(), uid.to_owned());
+        let done = tokio::task::spawn_blocking(move || volumes::tear_down(&root, &name)).await;
+        done.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        held.is_gone = true;
+        self.pods.lock().remove(uid);
         Ok(())
     }
 
     /// An object of the pod has changed.
     async fn refresh_changed(&self, uid: &str) {
         let Some(held) = self.pods.lock().get(uid).cloned() else { return };
-        let document = held.lock().await.document.clone();
-        let Some(pod) = document.and_then(|document| json::parse(document.as_bytes()).ok()) else { return };
-        if let Err(problem) = self.prepare(&pod, Pass::Refresh).await {
+        let mut held = held.lock().await;
+        let pod = held.document.as_ref().and_then(|document| json::parse(document.as_bytes()).ok());
+        let Some(pod) = pod.map(Arc::new) else { return };
+        if let Err(problem) = self.prepare_held(&mut held, &pod, Pass::Refresh).await {
             // Who looks at the pod again says so.
             tracing::debug!(uid, why = problem.message, "a volume cannot be brought up to date yet");
         }
@@ -194,7 +221,7 @@ impl PodVolumes {
     /// By volume, and by the name that messages call it.
     async fn set_up(
         &self,
-        pod: &Value,
+        pod: &Arc<Value>,
         directory: PodDirectory,
         gathered: Vec<(Text, Gathered)>,
     ) -> Result<Vec<(Text, Text, Result<Mounted, String>)>, Problem> {

@@ -64,7 +64,10 @@ async fn trust_bundle(gather: &Gather<'_>, projection: &Value) -> Result<String,
         return match gather.objects.get(&format!("{TRUST_BUNDLES}/{name}")).await {
             Ok(bundle) => Ok(normalized([bundle.get("spec").str("trustBundle")].into_iter())),
             Err(Missing::NotFound) if optional => Ok(String::new()),
-            Err(missing) => Err(missing.say("clustertrustbundle", name)),
+            Err(missing) => {
+                let why = missing.say("clustertrustbundle.certificates.k8s.io", name);
+                Err(format!("while getting ClusterTrustBundle: {why}"))
+            }
         };
     }
     let signer = projection.str("signerName");
@@ -72,7 +75,9 @@ async fn trust_bundle(gather: &Gather<'_>, projection: &Value) -> Result<String,
         return Err("ClusterTrustBundle projection requires either name or signerName to be set".to_owned());
     }
     let found = gather.objects.get(TRUST_BUNDLES).await;
-    let found = found.map_err(|missing| missing.say("clustertrustbundles", signer))?;
+    let found = found.map_err(|missing| {
+        format!("while listing ClusterTrustBundles: {}", missing.say("clustertrustbundles.certificates.k8s.io", signer))
+    })?;
     let selector = projection.get("labelSelector");
     let selected = found.list("items").iter().filter(|bundle| {
         bundle.get("spec").str("signerName") == signer && is_selected(selector, bundle.get("metadata"))
