@@ -96,11 +96,11 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         components: Vec::new(),
         log: Arc::new(move || log.check(&SystemClock)),
-        kubelet: KubeletClient {
-            authority: pki.ca.certificate.clone(),
-            certificate: Some((pki.kubelet_client.certificate.clone(), pki.kubelet_client.key.clone())),
-            ..KubeletClient::default()
-        },
+        kubelet: KubeletClient::of_cluster(
+            &pki.ca.certificate,
+            &pki.kubelet_client.certificate,
+            &pki.kubelet_client.key,
+        ),
         disabled_plugins: Vec::new(),
     };
     let serving = options.identity.serving()?;
