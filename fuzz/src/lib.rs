@@ -12,6 +12,7 @@ pub mod patches;
 pub mod reviews;
 pub mod rules;
 pub mod schemas;
+pub mod streams;
 pub mod texts;
 
 /// Takes any bytes, and panics where a property does not hold.
@@ -44,6 +45,7 @@ pub const TARGETS: &[(&str, Body, &[&[u8]])] = &[
     ("custom_resources", schemas::custom_resources, &[]),
     ("conversion_reviews", reviews::answers, &[REVIEW, CONVERTED]),
     ("admission_reviews", admission::answers, &[ADMITTED, PATCH]),
+    ("spdy", streams::spdy, &[FRAMES, b"\0\0\0\x01\0\0\0\x01a\0\0\0\x02bc"]),
 ];
 
 /// A class with an empty list, updated by one and applied by another.
@@ -79,6 +81,10 @@ const ADMITTED: &[u8] = br#"{"apiVersion":"admission.k8s.io/v1","kind":"Admissio
 const PATCH: &[u8] =
     br#"[{"op":"add","path":"/data","value":{"a":"b"}},{"op":"copy","from":"/data","path":"/metadata/labels"},
 {"op":"remove","path":"/metadata/name"},{"op":"test","path":"/kind","value":"ConfigMap"}]"#;
+
+/// A stream that is opened and closed, and a ping.
+const FRAMES: &[u8] = b"\x80\x03\0\x01\x01\0\0\x12\0\0\0\x01\0\0\0\0\0\0\x78\xbb\xe3\xc6\xa7\xc2\x62\x60\
+\x80\x03\0\x06\0\0\0\x04\0\0\0\x01\0\0\0\x01\x01\0\0\x02hi\x80\x03\0\x03\0\0\0\x08\0\0\0\x01\0\0\0\x05";
 
 /// The object alone.
 const CONVERTED: &[u8] =

@@ -11,4 +11,4 @@ pub mod authorize;
 pub mod impersonate;
 mod user;
 
-pub use user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User, UserRef};
+pub use user::{AUTHENTICATED, MASTERS, NODES, UNAUTHENTICATED, User, UserRef};

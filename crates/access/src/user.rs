@@ -11,6 +11,10 @@ pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group of those who may do everything.
 pub const MASTERS: &str = "system:masters";
 
+/// The group of nodes.
+pub const NODES: &str = "system:nodes";
+const NODE_PREFIX: &str = "system:node:";
+
 /// Who makes a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
@@ -41,6 +45,11 @@ impl User {
 
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|member| member == group)
+    }
+
+    /// The name of the node that the user is; empty where it is a node without a name.
+    pub fn node(&self) -> Option<&str> {
+        self.name.strip_prefix(NODE_PREFIX).filter(|_| self.is_in(NODES))
     }
 
     /// The user in the group that all known users are in.

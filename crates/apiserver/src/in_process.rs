@@ -9,6 +9,7 @@ use rkube_access::authorize::{Attributes, ResourceAttributes};
 use rkube_catalog::{Catalog, Items, Served, Subscription};
 use rkube_machinery::{GroupResource, Status};
 
+use crate::request::selected_name;
 use crate::server::ApiServer;
 
 /// How long to wait for what takes the place of a resource that has ended.
@@ -22,25 +23,36 @@ pub struct Followed {
     pub changes: Subscription,
 }
 
+/// Which objects of a resource are asked for; what is empty leaves them all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scope<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub field_selector: &'a str,
+}
+
 impl ApiServer {
     /// What is served.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.road.catalog
     }
 
-    /// Follows all objects of a resource. `in_storage_form`: as they are stored, in whatever version that is; then nothing
-    /// has to be converted.
+    /// Follows the objects of a resource: all of them are handed out, and whoever asks for some keeps to these.
+    /// `in_storage_form`: as they are stored, in whatever version that is; then nothing has to be converted.
     pub async fn follow(
         &self,
         user: &User,
         (group, version, resource): (&str, &str, &str),
+        scope: Scope<'_>,
         in_storage_form: bool,
     ) -> Result<Followed, Status> {
+        let Scope { namespace, name, field_selector } = scope;
+        let selected = selected_name(field_selector);
+        let name = if name.is_empty() { &selected } else { name };
         for verb in ["list", "watch"] {
-            self.authorize_following(
-                user,
-                ResourceAttributes { verb, group, version, resource, ..Default::default() },
-            )?;
+            let asked =
+                ResourceAttributes { verb, group, version, resource, namespace, name, field_selector, subresource: "" };
+            self.authorize_following(user, asked)?;
         }
         let mut generations = self.road.catalog.generations();
         loop {
@@ -68,6 +80,6 @@ impl ApiServer {
         }
         let resource = GroupResource::new(asked.group, asked.resource);
         let reason = self.road.authorizers.verdict(user, &attributes).reason;
-        Err(Status::forbidden(&resource, "", attributes.refusal(user, &reason)))
+        Err(Status::forbidden(&resource, asked.name, attributes.refusal(user, &reason)))
     }
 }

@@ -34,14 +34,18 @@ use crate::features::Features;
 use crate::health::{Health, Probe};
 use crate::identity_lease;
 use crate::internal_client::InternalClient;
+use crate::kubelet::KubeletClient;
 use crate::legacy_tokens;
 use crate::limits::{InFlightMax, Limits};
 use crate::metrics::Metrics;
+use crate::node_metrics::{Asker, NodeMetrics};
 use crate::nodes::{NodeProvider, Nodes};
 use crate::openapi::OpenApi;
 use crate::openid;
+use crate::proxy::{KubeletTls, Proxy};
 use crate::registry::{Component, Engine, Registry};
 use crate::repair::{self, Repair};
+use crate::resource_metrics::Sources;
 use crate::stages::{Pages, Road};
 
 /// How long the end waits for the server's lease and endpoint to be removed.
@@ -78,6 +82,8 @@ pub struct Config {
     pub components: Vec<Component>,
     /// Whether the log can be written.
     pub log: Probe,
+    /// How the server reaches nodes.
+    pub kubelet: KubeletClient,
     /// Admission plugins to do without, by name. Names that there are none of change nothing.
     pub disabled_plugins: Vec<String>,
 }
@@ -144,7 +150,7 @@ impl ApiServer {
     /// Answers a request. `connection`: the user of the connection's certificate, or the component's in-process identity.
     pub async fn handle<B>(&self, request: Request<B>, connection: Option<&UserRef>) -> Answer
     where
-        B: http_body::Body<Data = Bytes> + Send,
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         self.road.handle(request, connection).await
@@ -175,6 +181,29 @@ impl ApiServer {
         self.road.registry.nodes.provide(provider);
     }
 
+    /// Asks real nodes what they and their pods use, and serves `metrics.k8s.io` from what they say. Once is enough.
+    pub fn measure_nodes(&self) {
+        let Registry { catalog, nodes, kubelet, proxy, clock, .. } = &*self.road.registry;
+        let metrics = Arc::new(NodeMetrics::new(catalog, clock));
+        let asker = Asker {
+            catalog: Arc::downgrade(catalog),
+            nodes: nodes.clone(),
+            kubelet: kubelet.clone(),
+            proxy: proxy.clone(),
+            clock: clock.clone(),
+        };
+        let known = Arc::downgrade(&metrics);
+        if self.road.pages.usage.asked.set(metrics).is_ok() {
+            let mut draining = self.draining.subscribe();
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = asker.run(known) => {}
+                    _ = draining.wait_for(|draining| *draining) => {}
+                }
+            });
+        }
+    }
+
     /// Ends watches and lets clients go elsewhere. Requests under way are answered.
     pub fn drain(&self) {
         self.draining.send_replace(true);
@@ -198,7 +227,7 @@ async fn registry(
     draining: watch::Receiver<bool>,
 ) -> Result<Registry, Error> {
     let token_file = std::mem::take(&mut config.token_file);
-    let Config { store, clock, entropy, .. } = &*config;
+    let (store, clock, entropy) = (&config.store.clone(), &config.clock.clone(), &config.entropy.clone());
     let ranges = Ranges::new(&config.service_ranges, config.node_ports.clone()).map_err(Error::Configuration)?;
     let signer = match config.tokens.signing_key.as_str() {
         "" => None,
@@ -209,6 +238,12 @@ async fn registry(
     let known = Options { token_file, anonymous: config.anonymous, signer: signer.clone(), on_legacy_use };
     let authenticators = Authenticators::new(known, &catalog, clock);
     let authorizers = Arc::new(Authorizers::of_modes(&catalog.snapshot(), &config.authorization));
+    let kubelet = std::mem::take(&mut config.kubelet);
+    let client = kubelet.certificate.as_ref().map(|(certificate, key)| (certificate.as_str(), key.as_str()));
+    let tls = KubeletTls { authority: &kubelet.authority, client };
+    let proxy = Proxy::new(tls, draining.clone());
+    let proxy =
+        proxy.map_err(|why| Error::Configuration(format!("the certificates for nodes cannot be used: {why}")))?;
     let metrics = Arc::new(Metrics::default());
     let mut all = plugins::all(&catalog.snapshot(), entropy, &authorizers);
     all.extend(webhooks::plugins(&catalog, &authorizers, entropy, &metrics.admission));
@@ -225,6 +260,8 @@ async fn registry(
         store: store.clone(),
         components: config.components.clone(),
         nodes: Arc::new(Nodes::default()),
+        kubelet,
+        proxy: Arc::new(proxy),
         authenticators: Arc::new(authenticators),
         authorizers,
         signer,
@@ -257,7 +294,7 @@ fn road(config: Config, registry: &Arc<Registry>) -> Road {
             metrics: metrics.clone(),
             openapi: OpenApi::default(),
             openid,
-            nodes: registry.nodes.clone(),
+            usage: Sources { nodes: registry.nodes.clone(), ..Sources::default() },
         },
         response_compression: config.features.response_compression,
     }

@@ -68,7 +68,8 @@ fn signing_key() -> String {
     format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n")
 }
 
-fn config() -> Config {
+/// What such a server is made from.
+pub fn config() -> Config {
     Config {
         store: Arc::new(rkube_store::Memory::new()),
         store_is_shared: false,
@@ -87,7 +88,8 @@ fn config() -> Config {
         in_flight_max: crate::limits::InFlightMax::default(),
         components: Vec::new(),
         log: Arc::new(|| Ok(())),
+        kubelet: crate::kubelet::KubeletClient::default(),
         disabled_plugins: Vec::new(),
-        authorization: vec![Mode::Rbac],
+        authorization: vec![Mode::Node, Mode::Rbac],
     }
 }

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 pub const USAGE: &str = "\
-Usage: rkube-bench run [controllers] --rkube FILE --directory DIR [--quick] [--only TEXT]
+Usage: rkube-bench run [controllers|node] --rkube FILE --directory DIR [--quick] [--only TEXT]
        rkube-bench load WORK --kubeconfig FILE [--seconds N]
        rkube-bench limit --certificate FILE --object-bytes N --pod-bytes N --event-bytes N --small-event-bytes N
 
   run    the whole table; data lies in a temporary directory under DIR, which should be on a real disk
-         `controllers` leaves the others out; --quick takes about a minute; --only keeps the rows whose name has TEXT in it
+         `controllers` leaves the others out; `node` is a real node (as root, in a network namespace of its own);
+         --quick takes about a minute; --only keeps the rows whose name has TEXT in it
   load   one kind of load on a running server, for a profiler: create, patch, get, pods, list, page, protobuf, watch
   limit  the server that answers from memory; `run` starts it";
 
@@ -33,6 +34,8 @@ pub struct RunOptions {
 pub enum Group {
     /// What the cluster does by itself: controllers, scheduler, nodes.
     Controllers,
+    /// Real containers.
+    Node,
 }
 
 pub struct LoadOptions {
@@ -62,6 +65,7 @@ pub fn parse(words: &[String]) -> Result<Command> {
             group: match flags.take("").as_deref() {
                 None => None,
                 Some("controllers") => Some(Group::Controllers),
+                Some("node") => Some(Group::Node),
                 Some(other) => bail!("there are no rows {other:?}"),
             },
         }),

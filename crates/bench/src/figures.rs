@@ -46,6 +46,32 @@ const fn rate(name: &'static str, peer: Option<f64>, reach: &'static str) -> Wor
     Work { name, unit: Unit::PerSecond, peer, reach }
 }
 
+/// The peer of these is containerd 1.6 by its own interface: sandbox, create, start, without an API server.
+pub const POD_RUNNING: Work = Work {
+    name: "a pod from its create to Running, p50",
+    unit: Unit::Milliseconds,
+    peer: Some(133.0),
+    reach: "at most 60 ms",
+};
+pub const POD_GONE: Work =
+    Work { name: "a pod from its delete to gone, p50", unit: Unit::Milliseconds, peer: None, reach: "at most 60 ms" };
+pub const PODS_AT_ONCE: Work =
+    Work { name: "100 pods at once, all Ready", unit: Unit::Milliseconds, peer: None, reach: "at most 4,000 ms" };
+pub const EXEC: Work =
+    Work { name: "exec to its first byte, p50", unit: Unit::Milliseconds, peer: None, reach: "at most 30 ms" };
+pub const POD_OVERHEAD: Work =
+    Work { name: "memory of a running pod beside its own", unit: Unit::Megabytes, peer: None, reach: "at most 3 MB" };
+pub const IDLE_NODE: Work =
+    Work { name: "an idle node with 50 pods", unit: Unit::Percent, peer: None, reach: "at most 1%" };
+pub const NODE_READY: Work =
+    Work { name: "start to ready with a node", unit: Unit::Milliseconds, peer: None, reach: "at most 150 ms" };
+pub const IMAGE_LOAD: Work = Work {
+    name: "load an image of 500 MB in 10 layers",
+    unit: Unit::MegabytesPerSecond,
+    peer: None,
+    reach: "the disk's speed",
+};
+
 pub const START: Work = Work {
     name: "start to ready, new directory",
     unit: Unit::Milliseconds,

@@ -64,9 +64,20 @@ const TICKS_PER_SECOND: f64 = 100.0;
 impl Process {
     /// For how long it has computed so far, on all cores together.
     pub fn cpu_seconds(&self) -> Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
-        Ok(ticks(&stat)? as f64 / TICKS_PER_SECOND)
+        cpu_seconds_of(&Path::new("/proc").join(self.0.id().to_string()))
     }
+
+    /// Ends it at once.
+    pub fn stop(&mut self) {
+        // It may be gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The same of the process with this directory in `/proc`.
+pub fn cpu_seconds_of(process: &Path) -> Result<f64> {
+    Ok(ticks(&std::fs::read_to_string(process.join("stat"))?)? as f64 / TICKS_PER_SECOND)
 }
 
 /// In user space and in the kernel: the 14th and the 15th field. The second, a name in parentheses, may have blanks in it.
@@ -78,9 +89,7 @@ fn ticks(stat: &str) -> Result<u64> {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may be gone already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.stop();
     }
 }
 

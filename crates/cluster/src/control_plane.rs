@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join_all, select_all};
 use rkube_apiserver::{ApiServer, Component, Config, serve};
 use rkube_operator::{Health, Manager};
 use rustls::ServerConfig;
@@ -33,13 +33,16 @@ pub enum Error {
 pub struct Listener {
     /// Bound and non-blocking.
     pub listener: TcpListener,
+    /// Further ones, each for as many clients.
+    pub also: Vec<TcpListener>,
     pub tls: ServerConfig,
     pub connections_max: usize,
 }
 
 pub struct ControlPlane {
     host: Host,
-    serving: Option<Serving>,
+    /// The one that clients are told of is the first.
+    serving: Vec<Serving>,
     /// In the order of their start.
     parts: Vec<Manager>,
 }
@@ -56,7 +59,7 @@ impl ControlPlane {
         let (clock, entropy) = (config.clock.clone(), config.entropy.clone());
         let probed: Vec<Arc<OnceLock<Health>>> = parts.iter().map(|_| Arc::default()).collect();
         config.components.extend(components(&parts, &probed));
-        let host = Host::new(ApiServer::start(config).await?, clock, entropy);
+        let host = Host::new(Box::pin(ApiServer::start(config)).await?, clock, entropy);
         let mut settling = Vec::new();
         let started = parts.into_iter().zip(probed).map(|(part, health)| {
             let manager = (part.start)(&host);
@@ -69,7 +72,7 @@ impl ControlPlane {
         if tokio::time::timeout(SETTLED_TIMEOUT, join_all(settling)).await.is_err() {
             tracing::warn!("what every cluster has is not all there yet; it follows");
         }
-        let serving = listener.map(|listener| Serving::start(host.server(), listener)).transpose()?;
+        let serving = listener.map(|listener| Serving::start(host.server(), listener)).transpose()?.unwrap_or_default();
         Ok(ControlPlane { host, serving, parts })
     }
 
@@ -85,24 +88,26 @@ impl ControlPlane {
 
     /// Where it listens, if it does.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.serving.as_ref().map(|serving| serving.address)
+        self.serving.first().map(|serving| serving.address)
     }
 
     /// Returns if the server ends without having been asked to.
     pub async fn ended(&mut self) -> Error {
-        match &mut self.serving {
-            Some(serving) => match (&mut serving.task).await {
-                Ok(()) => Error::Stopped,
-                Err(error) => Error::Failed(error),
-            },
-            None => std::future::pending().await,
+        if self.serving.is_empty() {
+            return std::future::pending().await;
+        }
+        match select_all(self.serving.iter_mut().map(|serving| &mut serving.task)).await.0 {
+            Ok(()) => Error::Stopped,
+            Err(error) => Error::Failed(error),
         }
     }
 
     /// Takes no new requests, completes those under way, ends watches. Nobody uses the store afterwards.
     pub async fn shutdown(mut self) {
-        if let Some(mut serving) = self.serving.take() {
+        for serving in &self.serving {
             serving.stop.send_replace(true);
+        }
+        for mut serving in std::mem::take(&mut self.serving) {
             // An error means that serving has ended already, by a panic that was logged.
             let _ = (&mut serving.task).await;
         }
@@ -114,13 +119,16 @@ impl ControlPlane {
 }
 
 impl Serving {
-    fn start(server: &Arc<ApiServer>, listener: Listener) -> Result<Serving, Error> {
-        let Listener { listener, tls, connections_max } = listener;
-        let address = listener.local_addr()?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(serve::run(server.clone(), listener, tls, connections_max, stopped));
-        Ok(Serving { address, stop, task })
+    fn start(server: &Arc<ApiServer>, listener: Listener) -> Result<Vec<Serving>, Error> {
+        let Listener { listener, also, tls, connections_max } = listener;
+        let start = |listener: TcpListener| {
+            let address = listener.local_addr()?;
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let (stop, stopped) = watch::channel(false);
+            let task = tokio::spawn(serve::run(server.clone(), listener, tls.clone(), connections_max, stopped));
+            Ok(Serving { address, stop, task })
+        };
+        std::iter::once(listener).chain(also).map(start).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use rkube_access::UserRef;
-use rkube_apiserver::{ApiServer, Followed};
+use rkube_apiserver::{ApiServer, Followed, Scope};
 use rkube_catalog::{CachedEvent, Entry, EventType, Limit, Object, Served, Snapshot, Subscription};
 use rkube_machinery::selector::{fields, labels};
 use rkube_machinery::{Text, json, names};
@@ -118,8 +118,9 @@ impl Follower {
     /// Begins to follow; tells what is there. `Some(None)`: not now.
     async fn start(&mut self) -> Option<Option<Event>> {
         let name = (self.resource.group.as_str(), self.resource.version.as_str(), self.resource.plural.as_str());
+        let scope = self.selection.scope();
         let Followed { served, items, changes } =
-            match self.server.follow(&self.user, name, self.selection.metadata_only).await {
+            match self.server.follow(&self.user, name, scope, self.selection.metadata_only).await {
                 Ok(followed) => followed,
                 Err(status) if status.code == 404 => return None,
                 Err(status) => {
@@ -143,9 +144,20 @@ struct Selected {
     namespace: Option<Text>,
     labels: Option<labels::Selector>,
     fields: Option<fields::Selector>,
+    /// The same as it was given.
+    field_selector: Text,
 }
 
 impl Selected {
+    /// What the user has to be allowed to follow.
+    fn scope(&self) -> Scope<'_> {
+        Scope {
+            namespace: self.namespace.as_deref().unwrap_or_default(),
+            name: self.name.unwrap_or_default(),
+            field_selector: &self.field_selector,
+        }
+    }
+
     /// What cannot be read selects nothing, and is logged.
     fn new(selection: &Selection) -> Selected {
         let refused = |text: &Text, why: String| tracing::error!(selector = %text, why, "nothing is selected");
@@ -167,6 +179,7 @@ impl Selected {
             namespace: selection.namespace.clone(),
             labels,
             fields,
+            field_selector: selection.fields.clone().unwrap_or_default(),
         }
     }
 

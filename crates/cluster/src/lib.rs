@@ -16,4 +16,4 @@ pub mod parts;
 
 pub use control_plane::{ControlPlane, Error, Listener};
 pub use host::{Host, component_user, node_user, service_account};
-pub use parts::{Controllers, Part, Scheduler, SimulatedNodes};
+pub use parts::{Controllers, Part, RealNode, Scheduler, SimulatedNodes};

@@ -37,6 +37,11 @@ pub fn address(asked: Option<IpAddr>, listen: IpAddr, services: &Subnet) -> Resu
     Ok(found)
 }
 
+/// The host's own address on its default route, of this family; not one that only some network would reach.
+pub fn of_default_route(v4: bool) -> Option<IpAddr> {
+    Host::read().routed(v4)
+}
+
 /// What there is to choose from.
 #[derive(Default)]
 struct Host {
@@ -67,13 +72,23 @@ impl Host {
 
     /// An address on a default route; else one that some network would reach.
     fn choose(&self, v4: bool) -> Option<IpAddr> {
-        let fits = |interface: &&Interface| interface.address.is_ipv4() == v4 && is_global(interface.address);
-        let on = |name: &str| self.interfaces.iter().filter(fits).find(|interface| interface.name == name);
+        let ordinary = |interface: &&Interface| self.fits(interface, v4) && interface.is_ordinary;
+        self.routed(v4).or_else(|| self.interfaces.iter().find(ordinary).map(|interface| interface.address))
+    }
+
+    fn routed(&self, v4: bool) -> Option<IpAddr> {
         let names = if v4 { default_routes_v4(&self.routes_v4) } else { default_routes_v6(&self.routes_v6) };
+        let on = |name: &str| {
+            let mut fitting = self.interfaces.iter().filter(|interface| self.fits(interface, v4));
+            fitting.find(|interface| interface.name == name)
+        };
         // Where interfaces have addresses of their link only, the host's own is on loopback.
         let routed = names.iter().find_map(|name| on(name).or_else(|| on("lo")));
-        let any = || self.interfaces.iter().filter(fits).find(|interface| interface.is_ordinary);
-        routed.or_else(any).map(|interface| interface.address)
+        routed.map(|interface| interface.address)
+    }
+
+    fn fits(&self, interface: &Interface, v4: bool) -> bool {
+        interface.address.is_ipv4() == v4 && is_global(interface.address)
     }
 }
 

@@ -7,10 +7,12 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use rkube_controllers::Selection;
+use rkube_runtime::images::REGISTRIES;
 
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 use crate::identity::IdentityFlags;
 use crate::node_addresses::NodeAddressFlags;
+use crate::node_flags::RealNodeFlags;
 use crate::simulated_nodes::SimulatedNodeFlags;
 
 /// The Kubernetes release whose interface rkube serves.
@@ -41,7 +43,10 @@ Examples:
 
   Keep a copy of everything, and start elsewhere from it:
     rkube store save backup.rkube
-    rkube store restore backup.rkube --data-dir /srv/rkube";
+    rkube store restore backup.rkube --data-dir /srv/rkube
+
+  Have an image that Docker has built on the node:
+    docker save web:v1 | rkube image load -";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -52,9 +57,65 @@ pub enum Command {
     /// Save and restore what the cluster holds
     #[command(subcommand)]
     Store(Store),
+    /// Load, pull, list and remove the images of this machine's node
+    #[command(subcommand)]
+    Image(ImageCommand),
     /// Make the programs that Go's test environments (envtest) start, and print their directory
     #[command(after_help = ENVTEST_EXAMPLES)]
     Envtest(Envtest),
+    /// End all pods of this machine and remove what its node made: mounts, cgroups, interfaces, rules
+    #[command(after_help = RESET_EXAMPLES)]
+    Reset(Reset),
+    /// Have systemd run Kubernetes on this machine, now and whenever it starts
+    #[command(after_help = INSTALL_EXAMPLES)]
+    Install(Install),
+}
+
+const RESET_EXAMPLES: &str = "\
+Nothing of rkube may run on the data directory: stop it first (`systemctl stop rkube` where it is a service). Images and what
+the cluster holds stay, unless --data is given: pods that are still among it start anew with the next `rkube up`.
+
+Examples:
+  sudo rkube reset
+  sudo rkube reset --data";
+
+#[derive(Debug, Args)]
+pub struct Reset {
+    /// Remove the data directory, too: all objects, certificates, images and logs
+    #[arg(long)]
+    pub data: bool,
+
+    #[command(flatten)]
+    pub data_directory: DataDirectory,
+}
+
+const INSTALL_EXAMPLES: &str = "\
+What follows -- are the flags of `rkube up`; files among them are best named by absolute paths. The unit names this very
+program and the data directory: both have to stay where they are. Pods go on running while the service is stopped or
+restarted; `rkube reset` ends them.
+
+Examples:
+  sudo rkube install
+  sudo rkube install --dry-run -- --listen 0.0.0.0:6443
+  sudo rkube install --remove";
+
+#[derive(Debug, Args)]
+pub struct Install {
+    /// Print the unit, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Stop the service and remove its unit; what the cluster holds stays
+    #[arg(long, conflicts_with = "dry_run")]
+    pub remove: bool,
+
+    /// Write the unit to this directory, and leave it to you to enable it
+    #[arg(long, value_name = "DIR")]
+    pub unit_dir: Option<PathBuf>,
+
+    /// Flags of `rkube up`
+    #[arg(last = true, value_name = "FLAGS")]
+    pub up: Vec<String>,
 }
 
 const ENVTEST_EXAMPLES: &str = "\
@@ -162,6 +223,9 @@ pub struct Up {
 
     #[command(flatten)]
     pub nodes: SimulatedNodeFlags,
+
+    #[command(flatten)]
+    pub real: RealNodeFlags,
 }
 
 const UP_EXAMPLES: &str = "\
@@ -207,6 +271,52 @@ pub enum Store {
         /// The directory to fill; its store must be empty
         #[arg(long, value_name = "DIR")]
         data_dir: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// Load the images of archives that `docker save` or a tool of OCI has written; `-` reads one from stdin
+    Load {
+        #[arg(value_name = "FILE.tar", required = true)]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        data: DataDirectory,
+    },
+    /// Pull images from their registries
+    Pull {
+        #[arg(value_name = "IMAGE", required = true)]
+        images: Vec<String>,
+        /// The user's name and password for the registry
+        #[arg(long, value_name = "USER:PASSWORD")]
+        credentials: Option<String>,
+        /// Where files say which mirrors to ask and whom to trust, as DIR/docker.io/hosts.toml, in containerd's format
+        #[arg(long, value_name = "DIR", default_value = REGISTRIES)]
+        registry_config: PathBuf,
+        #[command(flatten)]
+        data: DataDirectory,
+    },
+    /// List the images that are here
+    #[command(visible_alias = "ls")]
+    List {
+        /// Ids alone, one a line
+        #[arg(short, long)]
+        quiet: bool,
+        #[command(flatten)]
+        data: DataDirectory,
+    },
+    /// Remove images: by a name that name, and with its last name or by its id the image
+    #[command(visible_alias = "rm")]
+    Remove {
+        #[arg(value_name = "IMAGE", required = true)]
+        images: Vec<String>,
+        #[command(flatten)]
+        data: DataDirectory,
+    },
+    /// Remove all images that no container is made of
+    Prune {
+        #[command(flatten)]
+        data: DataDirectory,
     },
 }
 

@@ -19,6 +19,13 @@ impl Clock for SystemClock {
     }
 }
 
+/// Nanoseconds since 1970.
+#[allow(clippy::disallowed_methods)]
+pub fn unix_nanos() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// A generator per thread that the operating system seeds, so that nobody waits for a lock or a system call.
 pub struct SystemEntropy;
 

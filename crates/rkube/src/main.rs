@@ -18,13 +18,19 @@ mod flags;
 mod fronts;
 mod host;
 mod identity;
+mod image;
+mod install;
 mod kubeconfig;
 mod lifetime;
 mod limits;
+mod listening;
 mod lock;
 mod logging;
 mod node_addresses;
+mod node_flags;
 mod pki;
+mod real_node;
+mod reset;
 mod served;
 mod signals;
 mod simulated_nodes;
@@ -46,11 +52,19 @@ fn main() -> ExitCode {
     if let Some(front) = given.next().and_then(|program| Front::of(&program)) {
         return front.run(given.collect());
     }
+    let mut given = std::env::args_os().skip(1).peekable();
+    // What stands behind a pod starts thousands of times, and forks: nothing else is set up for it.
+    if given.next_if(|first| first == rkube_runtime::shim::COMMAND).is_some() {
+        return rkube_runtime::shim::main(given, host::unix_nanos);
+    }
     let result = match Arguments::parse().command {
         Command::Up(options) => up::run(&options, started),
         Command::Version => print_version(),
         Command::Store(command) => backup::run(command),
+        Command::Image(command) => image::run(command),
         Command::Envtest(options) => envtest::run(&options),
+        Command::Reset(options) => reset::run(&options),
+        Command::Install(options) => install::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

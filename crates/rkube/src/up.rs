@@ -5,36 +5,35 @@
 //! any, and the kubeconfig is there before `ready` is said.
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use rkube_access::authorize::Mode;
-use rkube_apiserver::{Config, InFlightMax};
+use rkube_apiserver::{Config, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::tls;
 use rkube_cluster::{ControlPlane, Controllers, Listener, Scheduler};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
-use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
 
 use crate::cli::Up;
 use crate::control::Door;
 use crate::flags::StoreChoice;
 use crate::host::{Started, SystemClock, SystemEntropy};
 use crate::lifetime::Cluster;
+use crate::listening::bind;
 use crate::lock::Lock;
 use crate::logging::Written;
 use crate::pki::{self, ServerNames};
+use crate::real_node::RealNode;
 use crate::signals::Signals;
 use crate::{
     advertise, authority, files, kubeconfig, lifetime, limits, logging, served, simulated_nodes, stores, tokens,
 };
 
 const LISTEN_HINT: &str = "choose another address with --listen, such as 127.0.0.1:0 for a free port";
-/// How often to ask whether a client that says nothing is still there; upstream's.
-const KEEPALIVE_PERIOD: Duration = Duration::from_secs(3 * 60);
 
 /// Returns when a signal has ended the cluster in good order.
 pub fn run(options: &Up, started: Started) -> anyhow::Result<()> {
@@ -65,8 +64,11 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
     }
 
     let first_service_address = options.service_cluster_ip_range.first_address();
-    let services = &options.service_cluster_ip_range.ranges()[0];
-    let advertised = advertise::address(options.advertise_address, options.listen.ip(), services)?;
+    let services = options.service_cluster_ip_range.ranges();
+    let node_ranges = options.node_addresses.ranges(services, options.nodes.sim_nodes)?;
+    let node = RealNode::prepare(options, node_ranges.as_ref(), address.port(), &directory).await?;
+    let gateway = node.as_ref().and_then(RealNode::gateway);
+    let advertised = advertise::address(options.advertise_address.or(gateway), options.listen.ip(), &services[0])?;
     let names = ServerNames::of_this_host(first_service_address, options.listen.ip(), advertised);
     let pki = pki::load_or_create(&directory.join("pki"), &names, SystemClock.now_seconds(), &SystemEntropy)?;
     let tokens = options.identity.token_auth_file.as_deref().map(tokens::read).transpose()?.unwrap_or_default();
@@ -85,7 +87,7 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         },
         token_file: tokens::known(tokens),
         anonymous: options.identity.anonymous_auth,
-        authorization: vec![Mode::Rbac],
+        authorization: vec![Mode::Node, Mode::Rbac],
         client_authority: client_authorities.clone(),
         tokens: options.identity.tokens(&pki)?,
         service_ranges: options.service_cluster_ip_range.ranges().to_vec(),
@@ -94,6 +96,11 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         components: Vec::new(),
         log: Arc::new(move || log.check(&SystemClock)),
+        kubelet: KubeletClient {
+            authority: pki.ca.certificate.clone(),
+            certificate: Some((pki.kubelet_client.certificate.clone(), pki.kubelet_client.key.clone())),
+            ..KubeletClient::default()
+        },
         disabled_plugins: Vec::new(),
     };
     let serving = options.identity.serving()?;
@@ -104,9 +111,7 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         root_ca: root_ca.clone(),
         selection: options.controllers.clone(),
         namespace_grace: Duration::ZERO,
-        node_ranges: options
-            .node_addresses
-            .ranges(options.service_cluster_ip_range.ranges(), options.nodes.sim_nodes)?,
+        node_ranges,
     };
     let mut parts = vec![controllers.into()];
     if !options.no_scheduler {
@@ -115,7 +120,11 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
     let ranges_are_given =
         options.node_addresses.allocate_node_cidrs && options.controllers.has("node-ipam-controller");
     parts.extend(options.nodes.part(ranges_are_given)?);
-    let listener = Listener { listener, tls, connections_max: limits::connections() };
+    let also = node.iter().flat_map(|node| node.api_listeners(address)).collect();
+    if let Some(node) = node {
+        parts.push(node.part(options, &directory.join("pki"), &client_authorities).await?);
+    }
+    let listener = Listener { listener, also, tls, connections_max: limits::connections() };
     let control_plane = ControlPlane::start(config, Some(listener), parts).await?;
     simulated_nodes::warn_if_none(control_plane.host());
 
@@ -143,18 +152,6 @@ fn announce(cluster: &Cluster<Held>, started: Started) -> anyhow::Result<()> {
     writeln!(stdout, "ready in {milliseconds} ms  {url}  KUBECONFIG={kubeconfig}")
         .and_then(|()| stdout.flush())
         .context("cannot write to stdout")
-}
-
-/// `hint`: what to do if it cannot be.
-pub fn bind(listen: SocketAddr, hint: &str) -> anyhow::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(listen).with_context(|| format!("cannot listen on {listen}: {hint}"))?;
-    listener.set_nonblocking(true)?;
-    // Accepted connections inherit it.
-    set_socket_keepalive(&listener, true)?;
-    set_tcp_keepidle(&listener, KEEPALIVE_PERIOD)?;
-    set_tcp_keepintvl(&listener, KEEPALIVE_PERIOD)?;
-    let address = listener.local_addr()?;
-    Ok((listener, address))
 }
 
 /// Where a client on this host reaches the address.
@@ -193,12 +190,5 @@ mod tests {
         for (address, expected) in table {
             assert_eq!(url(address.parse().unwrap()), expected);
         }
-    }
-
-    #[test]
-    fn a_port_in_use_is_said_with_the_way_out() {
-        let (_held, address) = bind("127.0.0.1:0".parse().unwrap(), LISTEN_HINT).unwrap();
-        let error = format!("{:#}", bind(address, LISTEN_HINT).unwrap_err());
-        assert!(error.contains("--listen") && error.contains("in use"), "{error}");
     }
 }

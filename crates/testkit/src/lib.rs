@@ -8,11 +8,17 @@
 //! test starts ends with the test: each process leads a group that is killed when its handle is dropped. Where the tools
 //! are, `cargo xtask test` says in environment variables (see `tools`). A tool that is not there fails the test if `CI` is
 //! `true`, else the test is skipped with a notice.
+//!
+//! With the feature `images`, `images` makes images of anything, and of a program that does what tests of a node need.
 
 #[cfg(feature = "cluster")]
 mod cluster;
 #[cfg(feature = "processes")]
 mod etcd;
+#[cfg(feature = "images")]
+pub mod images;
+#[cfg(feature = "processes")]
+mod machine;
 #[cfg(feature = "processes")]
 mod process;
 #[cfg(feature = "processes")]

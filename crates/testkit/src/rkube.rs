@@ -1,5 +1,6 @@
 //! The real binary, running.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -8,14 +9,17 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::TIMEOUT;
-use crate::process::Process;
+use crate::machine::Machine;
+use crate::process::{Finished, Process};
 
 /// A running `rkube up`.
 pub struct Rkube {
     binary: PathBuf,
     arguments: Vec<String>,
-    directory: TempDir,
     running: Option<Running>,
+    /// What it runs on, if that is not this machine as it is. Goes before the directory does.
+    machine: Option<Machine>,
+    directory: TempDir,
 }
 
 struct Running {
@@ -39,14 +43,43 @@ impl Rkube {
 
     /// With more flags for `rkube up`.
     pub fn start_with(binary: &str, arguments: &[&str]) -> Rkube {
-        let mut rkube = Rkube {
-            binary: std::env::var_os("RKUBE_TEST_BINARY").map_or_else(|| binary.into(), PathBuf::from),
-            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
-            directory: tempfile::tempdir().expect("a temporary directory"),
-            running: None,
-        };
+        let mut rkube = Rkube::new(binary, arguments);
         rkube.restart();
         rkube
+    }
+
+    /// As a node with real containers, in a network namespace of its own, on images from these archives. Whatever it made
+    /// is gone when it is dropped.
+    pub fn start_node(binary: &str, archives: &[&Path], arguments: &[&str]) -> Rkube {
+        let mut rkube = Rkube::new(binary, arguments);
+        rkube.machine = Some(Machine::new(rkube.scratch_directory()));
+        let log = rkube.scratch_directory().join("log");
+        rkube.arguments.extend(["--node=real".to_owned(), format!("--pod-log-dir={}", log.display())]);
+        for archive in archives {
+            rkube.other(&["image", "load", "--data-dir"], &[&rkube.data_directory(), archive]).expect_success();
+        }
+        rkube.restart();
+        rkube
+    }
+
+    fn new(binary: &str, arguments: &[&str]) -> Rkube {
+        Rkube {
+            binary: std::env::var_os("RKUBE_TEST_BINARY").map_or_else(|| binary.into(), PathBuf::from),
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+            running: None,
+            machine: None,
+            directory: tempfile::tempdir().expect("a temporary directory"),
+        }
+    }
+
+    /// Another command of the binary, to its end.
+    pub fn other(&self, arguments: &[&str], paths: &[&Path]) -> Finished {
+        Finished::run(self.program(&self.binary).args(arguments).args(paths), "")
+    }
+
+    /// A program where this rkube runs: on its network, if it has one of its own.
+    pub fn program(&self, program: &Path) -> Command {
+        self.machine.as_ref().map_or_else(|| Command::new(program), |machine| machine.command(program))
     }
 
     /// Starts on the same directory, on another free port; ends a running one first, in good order.
@@ -71,9 +104,18 @@ impl Rkube {
 
     /// `rkube up` on this directory, as a command of its own: for a second one that should fail.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.binary);
+        let mut command = self.program(&self.binary);
         command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(self.data_directory()).args(&self.arguments);
+        // This machine is nobody's node unless a test says so.
+        if !self.arguments.iter().any(|argument| argument.starts_with("--node=")) {
+            command.arg("--node=none");
+        }
         command
+    }
+
+    /// By what other programs are run to be on its network.
+    pub(crate) fn entering(&self) -> Vec<OsString> {
+        self.machine.as_ref().map(Machine::entering).unwrap_or_default()
     }
 
     pub fn url(&self) -> &str {
@@ -100,6 +142,11 @@ impl Rkube {
     /// Somewhere for a test's own files and caches.
     pub fn scratch_directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// The command lines of all processes on its network, its pods' among them; of one that is a node.
+    pub fn processes(&self) -> Vec<String> {
+        self.machine.as_ref().map(Machine::all_processes).unwrap_or_default()
     }
 
     /// The end that nobody can prepare for.
@@ -139,6 +186,18 @@ impl Rkube {
 
 impl Drop for Rkube {
     fn drop(&mut self) {
+        if self.machine.is_some() {
+            self.running = None;
+            let reset = self.other(&["reset", "--data", "--data-dir"], &[&self.data_directory()]);
+            if !std::thread::panicking() {
+                reset.expect_success();
+                // Processes that have ended are gone when somebody has asked how.
+                crate::eventually("nothing is left behind", || {
+                    let left = self.machine.as_ref().map(|machine| machine.leftovers(self.scratch_directory()));
+                    left.filter(|left| !left.is_empty()).map_or(Ok(()), |left| Err(left.join("\n")))
+                });
+            }
+        }
         if std::thread::panicking() {
             eprintln!("--- what rkube logged\n{}---", self.stderr());
         }

@@ -11,6 +11,7 @@
 //!
 //! Without the variable, kubectl, helm and etcd are looked for on the path.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -22,6 +23,8 @@ pub struct Tool {
     program: PathBuf,
     first_arguments: Vec<String>,
     environment: Vec<(&'static str, PathBuf)>,
+    /// A program with arguments by which it is run, where it has to be run somewhere else.
+    entering: Vec<OsString>,
 }
 
 impl Tool {
@@ -48,8 +51,9 @@ impl Tool {
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(&self.first_arguments).args(arguments);
+        let mut words = self.entering.iter().map(OsString::as_os_str).chain([self.program.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).args(&self.first_arguments).args(arguments);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -104,7 +108,7 @@ impl Rkube {
             ("PYTHONDONTWRITEBYTECODE", "1".into()),
             ("NO_PROXY", "*".into()),
         ];
-        Some(Tool { program, first_arguments: Vec::new(), environment })
+        Some(Tool { program, first_arguments: Vec::new(), environment, entering: self.entering() })
     }
 }
 

@@ -1,6 +1,6 @@
 """A conversion webhook for appconfigs.example.com, written with Flask as its documentation shows.
 
-Usage: conversion_webhook.py CERTIFICATE KEY [PORT]. Prints the port on which it listens.
+Usage: conversion_webhook.py CERTIFICATE KEY [PORT [ADDRESS]]. Prints the port on which it listens.
 
 v1 has `spec.config`; v2 has the same under `spec.configuration.settings`, beside `spec.configuration.version`, which v1
 keeps in an annotation.
@@ -60,7 +60,8 @@ def answer(review, result, converted):
 
 if __name__ == "__main__":
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    certificate, key, *port = sys.argv[1:]
-    server = make_server("127.0.0.1", int(port[0]) if port else 0, app, threaded=True, ssl_context=(certificate, key))
+    certificate, key, *rest = sys.argv[1:]
+    port, address = (*rest, "0", "127.0.0.1")[:2] if len(rest) != 1 else (rest[0], "127.0.0.1")
+    server = make_server(address, int(port), app, threaded=True, ssl_context=(certificate, key))
     print(server.port, flush=True)
     server.serve_forever()

@@ -16,11 +16,12 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("operator", "."),
     ("operator-2021", "."),
     ("sample-controller", "k8s.io/sample-controller"),
+    ("streams", "."),
 ];
 
 /// The directory that holds them.
 pub(super) fn programs(workshop: &Workshop) -> Result<PathBuf> {
-    let directory = workshop.directory("go")?;
+    let directory = workshop.directory("go-static")?;
     for (name, package) in PROGRAMS {
         build_package(workshop, name, package, "")?;
     }
@@ -45,7 +46,7 @@ pub(super) fn build_as(
     variables: &str,
 ) -> Result<PathBuf> {
     let name = program;
-    let program = workshop.directory("go")?.join(program);
+    let program = workshop.directory("go-static")?.join(program);
     let sources = workshop.sources.join(module);
     if !is_fresh(&program, &sources) {
         ensure!(exists("go"), "there is no go on the path");
@@ -53,6 +54,8 @@ pub(super) fn build_as(
         run_quietly(
             Command::new("go")
                 .current_dir(&sources)
+                // Some run in containers, where nothing else is.
+                .env("CGO_ENABLED", "0")
                 .args(["build", "-ldflags", variables, "-o"])
                 .arg(&program)
                 .arg(package),

@@ -6,13 +6,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 pub const USAGE: &str = "\
-Usage: cargo xtask conformance [--list FILE]... [--shards N] [--minutes N] [--rkube FILE] [NAME...] [-- FLAG...]
+Usage: cargo xtask conformance [--list FILE]... [--shards N] [--minutes N] [--rkube FILE] [--images FILE]
+                               [NAME...] [-- FLAG...]
 
   NAME           a test as `e2e.test --list-tests` names it; ` [Conformance]` at its end may be left out
   --list FILE    a file of such names, one a line
   --shards N     how many rkubes to run them on at a time [default: one per core if there are more than 20]
   --minutes N    how long a shard may take [default: 60]
   --rkube FILE   the binary to test [default: a release build]
+  --images FILE  an archive of the images that tests use: they run on a real node, in a network namespace of its own
+                 (as root)
   FLAG           goes to `rkube up`
 
 E2E_TEST says where upstream's e2e.test is, unless it is on the path.";
@@ -28,6 +31,8 @@ pub(super) struct Options {
     /// How long one shard may take.
     pub limit: Duration,
     pub rkube: Option<PathBuf>,
+    /// What a real node has; None: there is none.
+    pub images: Option<PathBuf>,
     /// For `rkube up`.
     pub flags: Vec<String>,
 }
@@ -46,6 +51,10 @@ pub(super) fn parse(words: &[String]) -> Result<Options> {
             "--shards" => options.shards = positive(word, value()?)?,
             "--minutes" => options.limit = minutes(positive(word, value()?)? as u64),
             "--rkube" => options.rkube = Some(value()?.into()),
+            "--images" => {
+                let file = value()?;
+                options.images = Some(std::fs::canonicalize(file).with_context(|| format!("cannot find {file}"))?);
+            }
             "--" => options.flags.extend(words.by_ref().cloned()),
             flag if flag.starts_with('-') => bail!("there is no flag {flag}\n\n{USAGE}"),
             name => options.names.extend(names(name)),

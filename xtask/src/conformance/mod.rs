@@ -8,6 +8,7 @@ mod arguments;
 mod console;
 mod group;
 mod live;
+mod machine;
 mod outcome;
 mod report;
 mod shard;
@@ -35,6 +36,7 @@ pub fn run(root: &Path, words: &[String]) -> Result<()> {
         kubectl: clients::kubectl(root)?,
         rkube: options.rkube.clone().map_or_else(|| build(root), absolute)?,
         rkube_flags: options.flags.clone(),
+        images: options.images.clone(),
     };
     let directory = prepare_directory(&clients::target(root).join("conformance"))?;
     let shards = split(&options, &directory);

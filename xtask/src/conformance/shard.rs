@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use super::group::Group;
 use super::live::Live;
+use super::machine::Machine;
 use super::outcome::{Outcome, Verdict, focus};
 use super::report::{Report, last_lines};
 
@@ -24,6 +25,8 @@ pub(super) struct Programs {
     pub kubectl: PathBuf,
     pub rkube: PathBuf,
     pub rkube_flags: Vec<String>,
+    /// What the shards' real nodes have; None: there are none.
+    pub images: Option<PathBuf>,
 }
 
 pub(super) struct Shard {
@@ -67,9 +70,11 @@ impl Shard {
     ) -> Result<()> {
         std::fs::create_dir_all(&self.directory)
             .with_context(|| format!("cannot make {}", self.directory.display()))?;
+        // Ended after everybody who works in it.
+        let machine = Machine::new(programs, &self.directory)?;
         let group = Group::new()?;
-        let (mut rkube, kubeconfig) = self.start_rkube(&group, programs)?;
-        let mut command = self.e2e_command(programs, &kubeconfig);
+        let (mut rkube, kubeconfig) = self.start_rkube(&group, programs, &machine)?;
+        let mut command = self.e2e_command(programs, &machine, &kubeconfig);
         let mut tests = group.spawn(command.stdout(Stdio::piped()).stderr(self.file("e2e.stderr.log")?))?;
         let output = tests.stdout.take().context("it was asked for")?;
         let log = self.file("e2e.log")?;
@@ -122,10 +127,10 @@ impl Shard {
     }
 
     /// Returns with its kubeconfig when it is ready.
-    fn start_rkube(&self, group: &Group, programs: &Programs) -> Result<(Child, PathBuf)> {
-        let mut command = Command::new(&programs.rkube);
+    fn start_rkube(&self, group: &Group, programs: &Programs, machine: &Machine) -> Result<(Child, PathBuf)> {
+        let mut command = machine.command(&programs.rkube);
         command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(self.directory.join("data"));
-        command.args(&programs.rkube_flags);
+        command.args(machine.rkube_flags()).args(&programs.rkube_flags);
         if !programs.rkube_flags.iter().any(|flag| flag.starts_with("--store")) {
             command.args(["--store", "memory"]);
         }
@@ -137,12 +142,12 @@ impl Shard {
         }
     }
 
-    fn e2e_command(&self, programs: &Programs, kubeconfig: &Path) -> Command {
-        let mut command = Command::new(&programs.e2e);
+    fn e2e_command(&self, programs: &Programs, machine: &Machine, kubeconfig: &Path) -> Command {
+        let mut command = machine.command(&programs.e2e);
         // kubectl caches discovery by address, and addresses come again: no cache but the shard's own.
         command.current_dir(&self.directory).env("HOME", &self.directory).env_remove("KUBECONFIG");
         command.arg("--kubeconfig").arg(kubeconfig).arg("--kubectl-path").arg(&programs.kubectl);
-        // There are no nodes, and nothing runs pods.
+        // There may be no nodes, and nothing that runs pods.
         command.args(["--provider=skeleton", "--num-nodes=1", "--allowed-not-ready-nodes=-1", "--minStartupPods=-1"]);
         command.args(["--ginkgo.v", "--ginkgo.no-color"]);
         command.arg(format!("--ginkgo.timeout={}s", self.limit.as_secs()));
@@ -213,6 +218,7 @@ mod tests {
             kubectl: "kubectl".into(),
             rkube: program("rkube", rkube),
             rkube_flags: Vec::new(),
+            images: None,
         };
         let names = ["[sig-a] one", "[sig-a] two"].map(str::to_owned).into();
         let shard = Shard { names, directory: directory.join("shard"), limit, grace: Duration::ZERO };

@@ -135,7 +135,9 @@ struct Running {
 impl Running {
     fn start(setting: &Setting) -> Result<Running> {
         let mut command = Command::new(&setting.rkube);
-        command.args(["up", "--store=memory", "--listen=127.0.0.1:0", "--data-dir"]).arg(setting.directory.join("up"));
+        command
+            .args(["up", "--node=none", "--store=memory", "--listen=127.0.0.1:0", "--data-dir"])
+            .arg(setting.directory.join("up"));
         let mut process = Group::spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()))?;
         let mut line = String::new();
         BufReader::new(process.0.stdout.take().context("it was asked for")?).read_line(&mut line)?;

@@ -26,7 +26,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("controllers", &["machinery", "operator"]),
     ("scheduler", &["machinery", "operator"]),
     ("runtime", &[]),
-    ("node", &["machinery", "operator", "runtime"]),
+    ("streaming", &[]),
+    ("node", &["machinery", "operator", "runtime", "streaming"]),
     ("network", &["machinery", "operator", "runtime"]),
     ("console", &["machinery", "operator"]),
     (
@@ -47,17 +48,24 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("testkit", &["access", "apiserver", "cluster", "kinds", "machinery", "operator", "store"]),
+    ("testimage", &[]),
     ("bench", &["kinds", "machinery", "operator", "testkit"]),
     ("xtask", &[]),
 ];
 
 /// What a crate may use in its tests, beyond that.
-const ALLOWED_IN_TESTS: &[(&str, &str)] = &[("admission", "store"), ("extensions", "store"), ("testkit", "scheduler")];
+const ALLOWED_IN_TESTS: &[(&str, &str)] = &[
+    ("admission", "store"),
+    ("extensions", "store"),
+    ("kinds", "streaming"),
+    ("testkit", "node"),
+    ("testkit", "scheduler"),
+];
 
 /// The binary may use all of these.
 const BINARY: &str = "rkube";
 /// These serve tests and development only: nothing ships with them.
-const DEVELOPMENT: &[&str] = &["testkit", "bench", "xtask"];
+const DEVELOPMENT: &[&str] = &["testkit", "testimage", "bench", "xtask"];
 
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let text = run_quietly(cargo(root).args(["metadata", "--no-deps", "--format-version=1"]))?;

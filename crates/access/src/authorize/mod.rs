@@ -2,6 +2,7 @@
 
 mod always_allow;
 mod masters;
+pub mod node;
 pub mod rbac;
 
 use std::sync::Arc;
@@ -34,7 +35,10 @@ pub struct ResourceAttributes<'a> {
     pub resource: &'a str,
     pub subresource: &'a str,
     pub namespace: &'a str,
+    /// Of lists and watches that of the only object that is asked for, if there is one.
     pub name: &'a str,
+    /// The field selector of a list, a watch or the deletion of a collection, as it was given.
+    pub field_selector: &'a str,
 }
 
 /// What a member makes of a request.
@@ -81,6 +85,8 @@ pub trait Authorizer: Send + Sync {
 /// Who is asked, beside the masters of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
+    /// Nodes may do what they need for their pods.
+    Node,
     Rbac,
     /// Everybody may do everything: for tests.
     AlwaysAllow,
@@ -93,9 +99,9 @@ pub struct Authorizers {
 }
 
 impl Authorizers {
-    /// As clusters have it: roles decide.
+    /// As clusters have it: nodes have rights of their own, and roles decide.
     pub fn new(catalog: &Snapshot) -> Authorizers {
-        Authorizers::of_modes(catalog, &[Mode::Rbac])
+        Authorizers::of_modes(catalog, &[Mode::Node, Mode::Rbac])
     }
 
     pub fn of_modes(catalog: &Snapshot, modes: &[Mode]) -> Authorizers {
@@ -103,6 +109,7 @@ impl Authorizers {
         let mut members: Vec<Arc<dyn Authorizer>> = vec![Arc::new(masters::Masters)];
         members.extend(modes.iter().map(|mode| -> Arc<dyn Authorizer> {
             match mode {
+                Mode::Node => Arc::new(node::NodeAuthorizer::new(catalog)),
                 Mode::Rbac => rbac.clone(),
                 Mode::AlwaysAllow => Arc::new(always_allow::AlwaysAllow),
             }

@@ -6,6 +6,7 @@ mod default_class;
 mod default_tolerations;
 mod limit_ranger;
 mod namespace_lifecycle;
+mod node_restriction;
 mod pod_group_protection;
 mod pod_group_workload;
 mod pod_resize;
@@ -25,6 +26,9 @@ use rkube_machinery::host::Entropy;
 
 use crate::{Immediate, ImmediatePlugin, Objects, Plugin};
 
+/// The name of the only one that is not on in every Kubernetes.
+pub const NODE_RESTRICTION: &str = "NodeRestriction";
+
 /// A plugin and the name under which it can be turned off.
 pub type Named = (&'static str, Box<dyn Plugin>);
 
@@ -36,12 +40,22 @@ pub fn all(catalog: &Snapshot, entropy: &Arc<dyn Entropy>, authorizers: &Arc<Aut
     let authorizers = || authorizers.clone();
     let service_account =
         service_account::ServiceAccount { accounts: v1("", "serviceaccounts"), entropy: entropy.clone() };
+    let node_restriction = node_restriction::NodeRestriction {
+        pods: v1("", "pods"),
+        nodes: v1("", "nodes"),
+        accounts: v1("", "serviceaccounts"),
+        claims: v1("", "persistentvolumeclaims"),
+        volumes: v1("", "persistentvolumes"),
+        drivers: v1("storage.k8s.io", "csidrivers"),
+        authorizers: authorizers(),
+    };
     let pod_security = pod_security::PodSecurity { namespaces: v1("", "namespaces"), pods: v1("", "pods") };
     let ingress_class = default_class::DefaultClass::of_ingresses(v1("networking.k8s.io", "ingressclasses"));
     vec![
         ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle { namespaces: v1("", "namespaces") })),
         immediate("LimitRanger", limit_ranger::LimitRanger { ranges: v1("", "limitranges") }),
         ("ServiceAccount", Box::new(service_account)),
+        immediate(NODE_RESTRICTION, node_restriction),
         immediate("TaintNodesByCondition", taint_nodes::TaintNodesByCondition),
         immediate("PodSecurity", pod_security),
         immediate("Priority", priority::Priority { classes: v1("scheduling.k8s.io", "priorityclasses") }),

@@ -151,6 +151,7 @@ impl Authorizer for Asker {
                 subresource: &question.subresource,
                 namespace: &question.namespace,
                 name: &question.name,
+                ..ResourceAttributes::default()
             }),
         };
         let verdict = self.authorizers.verdict(user, &asked);

@@ -1,6 +1,6 @@
 //! The body of an answer: bytes, or a stream of them.
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -21,6 +21,8 @@ pub enum Body {
     /// others on this thread may go first.
     Chunks(Box<dyn Iterator<Item = Bytes> + Send>),
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    /// Somebody else's, who may fail before it is over: then the connection breaks, so that clients see that it was not all.
+    Relayed(Pin<Box<dyn http_body::Body<Data = Bytes, Error = io::Error> + Send>>),
     /// A large one, and the place of its request among those in flight.
     Held(Box<(Body, Slot)>),
 }
@@ -33,7 +35,7 @@ impl Body {
     /// Keeps the request's place until the client has taken all but the last parts. What is sent at once needs none.
     pub fn hold(&mut self, slot: Slot) {
         let is_large = match self {
-            Body::Empty | Body::Stream(_) | Body::Held(_) => false,
+            Body::Empty | Body::Stream(_) | Body::Relayed(_) | Body::Held(_) => false,
             Body::Whole(bytes) => bytes.len() > PART_BYTES,
             Body::Chunks(_) => true,
         };
@@ -58,9 +60,9 @@ impl From<Bytes> for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = self.get_mut();
         let chunk = match this {
             Body::Empty => None,
@@ -76,6 +78,7 @@ impl http_body::Body for Body {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(chunk) => chunk,
             },
+            Body::Relayed(body) => return body.as_mut().poll_frame(context),
             Body::Held(held) => {
                 let polled = Pin::new(&mut held.0).poll_frame(context);
                 if held.0.is_end_stream() {
@@ -95,6 +98,7 @@ impl http_body::Body for Body {
             Body::Empty => true,
             Body::Whole(bytes) => bytes.is_empty(),
             Body::Chunks(_) | Body::Stream(_) => false,
+            Body::Relayed(body) => body.is_end_stream(),
             Body::Held(held) => held.0.is_end_stream(),
         }
     }
@@ -104,6 +108,7 @@ impl http_body::Body for Body {
             Body::Empty => SizeHint::with_exact(0),
             Body::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Body::Chunks(_) | Body::Stream(_) => SizeHint::default(),
+            Body::Relayed(body) => body.size_hint(),
             Body::Held(held) => held.0.size_hint(),
         }
     }

@@ -142,7 +142,7 @@ pub fn compress(mut answer: Answer) -> Answer {
     let large = match answer.body() {
         Body::Whole(bytes) => bytes.len() > GZIP_MIN,
         Body::Chunks(_) => true,
-        Body::Empty | Body::Stream(_) | Body::Held(_) => false,
+        Body::Empty | Body::Stream(_) | Body::Relayed(_) | Body::Held(_) => false,
     };
     if !large || answer.headers().contains_key(header::CONTENT_ENCODING) {
         return answer;

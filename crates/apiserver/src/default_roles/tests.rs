@@ -121,8 +121,16 @@ async fn every_role_allows_what_it_says_and_nothing_else() {
         for (group, resource, subresource) in &everything {
             let whole = if subresource.is_empty() { resource.clone() } else { format!("{resource}/{subresource}") };
             for (verb, name) in VERBS.iter().flat_map(|verb| [(*verb, ""), (*verb, "cluster-info")]) {
-                let attributes =
-                    ResourceAttributes { verb, group, version: "v1", resource, subresource, namespace, name };
+                let attributes = ResourceAttributes {
+                    verb,
+                    group,
+                    version: "v1",
+                    resource,
+                    subresource,
+                    namespace,
+                    name,
+                    field_selector: "",
+                };
                 let expected = role.list("rules").iter().any(|rule| says(rule, verb, group, &whole, name));
                 assert_eq!(allows(Attributes::Resource(attributes)), expected, "{kind} {} {attributes:?}", user.name);
                 let elsewhere = ResourceAttributes { namespace: "elsewhere", ..attributes };

@@ -307,7 +307,7 @@ const CONNECTIONS: &[Row] = &[
     ("POST", "pods/p/attach", "", "", 404, &["CONNECT pods/attach default/p PodAttachOptions"]),
     ("POST", "pods/p/portforward?ports=1", "", "", 404, &["CONNECT pods/portforward default/p PodPortForwardOptions"]),
     ("GET", "pods/p/proxy/x", "", "", 400, &["CONNECT pods/proxy default/p PodProxyOptions"]),
-    ("DELETE", "services/s/proxy/x", "", "", 503, &["CONNECT services/proxy default/s ServiceProxyOptions"]),
+    ("DELETE", "services/s/proxy/x", "", "", 404, &["CONNECT services/proxy default/s ServiceProxyOptions"]),
     ("GET", "/api/v1/nodes/n/proxy/x", "", "", 404, &["CONNECT nodes/proxy /n NodeProxyOptions"]),
     ("GET", "pods/p/exec?command=a&dryRun=All", "", "", 400, &[]),
     // Logs are read.

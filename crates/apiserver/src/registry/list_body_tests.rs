@@ -74,7 +74,7 @@ fn check(form: Form, entries: &[Entry]) {
     let bytes = |answer: Answer| match answer.into_body() {
         Body::Whole(bytes) => bytes.to_vec(),
         Body::Chunks(chunks) => chunks.flatten().collect(),
-        Body::Empty | Body::Stream(_) | Body::Held(_) => Vec::new(),
+        Body::Empty | Body::Stream(_) | Body::Relayed(_) | Body::Held(_) => Vec::new(),
     };
     let (streamed, whole) = (bytes(answer), bytes(whole));
     if streamed != whole {

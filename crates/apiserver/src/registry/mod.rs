@@ -54,8 +54,10 @@ use write::Write;
 
 use crate::allocation::Allocation;
 use crate::content::Answer;
+use crate::kubelet::KubeletClient;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
+use crate::proxy::Proxy;
 
 /// The parts of the server that requests on objects are answered with.
 pub struct Registry {
@@ -69,6 +71,10 @@ pub struct Registry {
     pub store: Arc<dyn Store>,
     pub components: Vec<Component>,
     pub nodes: Arc<Nodes>,
+    /// How nodes are found that nobody in this process has.
+    pub kubelet: KubeletClient,
+    /// How requests are passed on to them.
+    pub proxy: Arc<Proxy>,
     /// For reviews of tokens.
     pub authenticators: Arc<Authenticators>,
     /// For reviews of access.
@@ -96,8 +102,7 @@ impl Registry {
         if let Err(status) = request.check_verb() {
             return Reply { answer: Err(status), warnings };
         }
-        let connects = matches!(request.part, Part::Other(name) if subresource::is_connection(name));
-        if matches!(verb, "get" | "list" | "watch") && !connects {
+        if matches!(verb, "get" | "list" | "watch") && request.part != Part::Other("log") {
             return Reply { answer: self.read(request).await, warnings };
         }
         let mut write = Write::new(self, request, warnings);
@@ -121,8 +126,8 @@ impl Write<'_> {
         let Request { served, info, part, .. } = *self.request;
         let verb = info.verb.as_ref();
         if let Part::Other(name) = part {
-            if subresource::is_connection(name) {
-                return self.connect(name).await;
+            if name == "log" {
+                return self.log().await;
             }
             if name == "scale" {
                 return self.scale(body).await;

@@ -129,6 +129,7 @@ fn subject(spec: &Value) -> User {
 fn access(authorizers: &Authorizers, user: &User, spec: &Value) -> Value {
     let resource = spec.get("resourceAttributes");
     let path = spec.get("nonResourceAttributes");
+    let field_selector = review_selectors::field_selector(resource);
     let attributes = match resource.is_null() {
         true => Attributes::Path { verb: path.str("verb"), path: path.str("path") },
         false => Attributes::Resource(ResourceAttributes {
@@ -139,6 +140,7 @@ fn access(authorizers: &Authorizers, user: &User, spec: &Value) -> Value {
             subresource: resource.str("subresource"),
             namespace: resource.str("namespace"),
             name: resource.str("name"),
+            field_selector: &field_selector,
         }),
     };
     let verdict = authorizers.verdict(user, &attributes);

@@ -19,6 +19,22 @@ pub fn complaint(resource: &Value) -> String {
     complaints.collect::<Vec<_>>().join("; ")
 }
 
+/// The field selector that is asked about, as far as it could be read.
+pub fn field_selector(resource: &Value) -> String {
+    let selector = resource.get("fieldSelector");
+    let requirements = selector.list("requirements");
+    if requirements.is_empty() {
+        return selector.str("rawSelector").to_owned();
+    }
+    let escape = |text: &str| text.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
+    let terms = requirements.iter().filter(|requirement| field_holds(requirement)).map(|requirement| {
+        let operator = if requirement.str("operator") == "In" { "=" } else { "!=" };
+        let value = requirement.list("values").first().map(Value::as_str).unwrap_or_default();
+        format!("{}{operator}{}", requirement.str("key"), escape(value))
+    });
+    terms.collect::<Vec<_>>().join(",")
+}
+
 /// How much of a selector could be read.
 enum Reading {
     Whole,
@@ -64,6 +80,18 @@ mod tests {
     use rkube_machinery::object;
 
     use super::*;
+
+    #[test]
+    fn requirements_are_written_as_selectors() {
+        let requirement = |key: &str, operator: &str, value: &str| {
+            object! { "key": key, "operator": operator, "values": vec![Value::from(value)] }
+        };
+        let all = vec![requirement("a", "In", "b,c"), requirement("d", "NotIn", "e"), requirement("f", "Exists", "g")];
+        let resource = object! { "fieldSelector": object! { "requirements": all } };
+        assert_eq!(field_selector(&resource), "a=b\\,c,d!=e");
+        let resource = object! { "fieldSelector": object! { "rawSelector": "a=b" } };
+        assert_eq!((field_selector(&resource).as_str(), field_selector(&Value::Null).as_str()), ("a=b", ""));
+    }
 
     #[test]
     fn what_is_left_out_is_told() {

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use http::Method;
 use percent_encoding::percent_decode_str;
 use rkube_access::authorize::{Attributes, ResourceAttributes};
+use rkube_machinery::names;
+use rkube_machinery::selector::fields;
 use rkube_machinery::value::Text;
 use smallvec::SmallVec;
 
@@ -28,6 +30,10 @@ pub struct RequestInfo {
     pub resource: Text,
     pub subresource: Text,
     pub name: Text,
+    /// Of a list, a watch or the deletion of a collection, as given.
+    pub field_selector: String,
+    /// The name of the only object that a list or a watch is about, by its field selector.
+    pub selected_name: Text,
 }
 
 impl RequestInfo {
@@ -43,6 +49,8 @@ impl RequestInfo {
             resource: Text::default(),
             subresource: Text::default(),
             name: Text::default(),
+            field_selector: String::new(),
+            selected_name: Text::default(),
         };
         // Escapes stand for nothing but their letters: an escaped slash is a slash.
         let whole = info.path.clone();
@@ -65,6 +73,19 @@ impl RequestInfo {
         info
     }
 
+    /// Takes note of which objects of a collection are meant: some rights are for these alone.
+    pub fn select(&mut self, field_selector: &str) {
+        if field_selector.is_empty() || self.target == Target::Path || !self.name.is_empty() {
+            return;
+        }
+        match self.verb.as_ref() {
+            "list" | "watch" => self.selected_name = selected_name(field_selector),
+            "deletecollection" => {}
+            _ => return,
+        }
+        self.field_selector = field_selector.to_owned();
+    }
+
     /// What is to be allowed.
     pub fn attributes(&self) -> Attributes<'_> {
         match self.target {
@@ -76,7 +97,8 @@ impl RequestInfo {
                 resource: &self.resource,
                 subresource: &self.subresource,
                 namespace: &self.namespace,
-                name: &self.name,
+                name: if self.name.is_empty() { &self.selected_name } else { &self.name },
+                field_selector: &self.field_selector,
             }),
         }
     }
@@ -112,12 +134,21 @@ impl RequestInfo {
         self.resource = Text::new(parts[0]);
         self.name = parts.get(1).map(Text::new).unwrap_or_default();
         self.subresource = parts.get(2).map(Text::new).unwrap_or_default();
+        // What the query of a subresource means is the subresource's own business.
+        let watch = watch && self.subresource.is_empty();
         self.verb = resource_verb(method, self.name.is_empty(), watch).into();
         if parts.len() > 3 && !matches!(self.subresource.as_str(), "proxy") {
             // Deeper than anything that is served.
             self.target = Target::Path;
         }
     }
+}
+
+/// The name of the only object that a field selector selects; empty where it may be any.
+pub fn selected_name(field_selector: &str) -> Text {
+    let selector = fields::Selector::parse(field_selector);
+    let name = selector.ok().and_then(|selector| selector.exact("metadata.name").map(Text::new)).unwrap_or_default();
+    if names::path_segment_name(&name).is_empty() { name } else { Text::default() }
 }
 
 fn path_verb(method: &Method) -> &'static str {

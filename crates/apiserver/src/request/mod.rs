@@ -5,7 +5,7 @@ mod on_authenticated;
 mod options;
 mod query;
 
-pub use info::{RequestInfo, Target};
-pub use on_authenticated::{OfThisProcess, OnAuthenticated, Untrusted};
+pub use info::{RequestInfo, Target, selected_name};
+pub use on_authenticated::{HeldPlace, OfThisProcess, OnAuthenticated, Untrusted};
 pub use options::{DeleteOptions, FieldValidation, ListOptions, Preconditions, VersionMatch, WriteOptions};
 pub use query::{Query, number};

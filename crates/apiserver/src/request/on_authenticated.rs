@@ -20,6 +20,19 @@ impl OnAuthenticated {
 #[derive(Clone)]
 pub struct Untrusted(pub Arc<str>);
 
+/// Among the extensions of a request that asks for another protocol: its connection's place among the connected, to be
+/// kept for as long as that is spoken.
+#[derive(Clone)]
+pub struct HeldPlace {
+    _place: Arc<dyn std::any::Any + Send + Sync>,
+}
+
+impl HeldPlace {
+    pub fn new(place: impl std::any::Any + Send + Sync) -> HeldPlace {
+        HeldPlace { _place: Arc::new(place) }
+    }
+}
+
 /// Among the extensions of a request: it comes from a part of this process, which bounds itself.
 #[derive(Clone, Copy)]
 pub struct OfThisProcess;

@@ -8,8 +8,9 @@ mod pre_checks;
 mod stream;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::content::Body;
-use crate::request::{OnAuthenticated, Untrusted};
+use crate::proxy::{ClientAddress, wanted_upgrade};
+use crate::request::{HeldPlace, OnAuthenticated, Untrusted};
 use crate::server::ApiServer;
 pub use peers::CONNECTIONS_MAX;
 use peers::{OpenRequest, Peers, Seat};
@@ -60,12 +62,13 @@ pub async fn run(
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
                     let Some(seat) = peers.seat().await else {
                         tracing::debug!("a client was sent away: all connections are in use");
                         continue;
                     };
-                    let connection = Connection { server: server.clone(), seat, stop: stopping.clone() };
+                    let (server, seat, stop) = (server.clone(), Arc::new(seat), stopping.clone());
+                    let connection = Connection { server, seat, address: address.ip(), stop };
                     tokio::spawn(connection.run(acceptor.clone(), builder.clone(), stream));
                 }
                 Err(error) => {
@@ -105,7 +108,8 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 /// One client's connection, from its handshake to its end.
 struct Connection {
     server: Arc<ApiServer>,
-    seat: Seat,
+    seat: Arc<Seat>,
+    address: IpAddr,
     stop: watch::Receiver<bool>,
 }
 
@@ -135,12 +139,12 @@ impl Connection {
         if matches!(proof, Proof::User { .. }) {
             peer.authenticated();
         }
-        let proof = Arc::new(proof);
         let stream = TokioIo::new(WatchedStream::new(stream, peer.clone(), self.stop.clone()));
-        let server = self.server.clone();
+        let (server, seat) = (self.server.clone(), Arc::downgrade(&self.seat));
+        let client = Arc::new(Client { server, proof, seat, address: self.address });
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let (server, proof, open) = (server.clone(), proof.clone(), peer.begin());
-            async move { Ok::<_, Infallible>(answer(&server, request, &proof, open).await) }
+            let (client, open) = (client.clone(), peer.begin());
+            async move { Ok::<_, Infallible>(answer(&client, request, open).await) }
         });
         let mut serving = pin!(builder.serve_connection_with_upgrades(stream, service));
         let late = tokio::select! {
@@ -167,15 +171,32 @@ fn said(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
     }
 }
 
+/// What the requests of a connection have in common.
+struct Client {
+    server: Arc<ApiServer>,
+    proof: Proof,
+    /// Not held: a client that is gone has no place.
+    seat: Weak<Seat>,
+    address: IpAddr,
+}
+
 /// The connection counts as in use until the answer's body is gone.
 async fn answer(
-    server: &ApiServer,
+    client: &Client,
     mut request: hyper::Request<Incoming>,
-    proof: &Proof,
     open: OpenRequest,
 ) -> http::Response<CountedBody> {
+    let Client { server, proof, seat, address } = client;
     if let Some(refusal) = pre_checks::wrong_host(&request) {
         return refusal.map(|body| CountedBody { body, _open: open });
+    }
+    if wanted_upgrade(request.headers()).is_some() {
+        // The connection outlives its request then, and so does its place.
+        let place = (seat.upgrade(), open.another());
+        request.extensions_mut().insert(HeldPlace::new(place));
+        request.extensions_mut().insert(ClientAddress(*address));
+    } else if request.uri().path().contains("/proxy") {
+        request.extensions_mut().insert(ClientAddress(*address));
     }
     if let Some(peer) = open.unknown_peer() {
         request.extensions_mut().insert(OnAuthenticated::new(move || peer.authenticated()));
@@ -204,12 +225,12 @@ struct CountedBody {
 
 impl http_body::Body for CountedBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = std::io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
         Pin::new(&mut self.body).poll_frame(context)
     }
 

@@ -243,6 +243,11 @@ pub(super) struct OpenRequest {
 }
 
 impl OpenRequest {
+    /// As long as this is there, too, a request is open.
+    pub(super) fn another(&self) -> OpenRequest {
+        self.peer.begin()
+    }
+
     /// The client, if it has not proved yet who it is.
     pub(super) fn unknown_peer(&self) -> Option<Arc<Peer>> {
         (!self.peer.known.load(Ordering::Relaxed)).then(|| self.peer.clone())

@@ -13,5 +13,6 @@ pub fn run(authorizers: &Authorizers, user: &User, info: &RequestInfo) -> Result
     }
     let resource = GroupResource::new(info.group.as_str(), info.resource.as_str());
     let reason = authorizers.verdict(user, &attributes).reason;
-    Err(Status::forbidden(&resource, &info.name, attributes.refusal(user, &reason)))
+    let name = if info.name.is_empty() { &info.selected_name } else { &info.name };
+    Err(Status::forbidden(&resource, name, attributes.refusal(user, &reason)))
 }

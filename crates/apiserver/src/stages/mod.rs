@@ -75,7 +75,7 @@ impl Road {
     /// Answers a request. `connection`: the user of the connection's certificate, or the component's in-process identity.
     pub async fn handle<B>(&self, request: Request<B>, connection: Option<&UserRef>) -> Answer
     where
-        B: http_body::Body<Data = Bytes> + Send,
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (started, arrived) = (self.clock.now_micros(), Instant::now());
@@ -86,16 +86,20 @@ impl Road {
         let incoming = Incoming::new(&parts, &catalog, (&info, &query), (connection, &wanted));
         let mutating = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let in_flight = self.metrics.in_flight(mutating);
-        let mut body = pin!(body);
+        let mut body = Some(body);
         let (mut slot, mut warning) = (None, None);
-        let travelling = self.travel(&incoming, arrived, body.as_mut(), (&mut slot, &mut warning));
+        let travelling = self.travel(&incoming, arrived, &mut body, (&mut slot, &mut warning));
         let answer = AssertUnwindSafe(travelling).catch_unwind().await.unwrap_or_else(|_| Err(panicked(&info).into()));
         let answer = answer.or_else(Refusal::into_answer);
         drop(in_flight);
         if answer.is_err() && mutating {
             slot = None;
         }
-        let is_read = !mutating || drain(body).await;
+        let is_read = match body {
+            Some(body) if mutating => drain(body).await,
+            // Nothing to read, or somebody else does.
+            _ => true,
+        };
         let mut answer = reply::finish(&incoming, answer, self.response_compression);
         if !is_read && parts.version <= http::Version::HTTP_11 {
             // Clients must not send the next request behind a body that nobody reads.
@@ -113,15 +117,16 @@ impl Road {
     }
 
     /// The stages, in their order. `slot` outlives them: it is held until the answer is sent. `warning` goes with the answer.
+    /// The body is taken by what passes the request on.
     async fn travel<B>(
         &self,
         incoming: &Incoming<'_>,
         arrived: Instant,
-        body: B,
+        body: &mut Option<B>,
         (slot, warning): (&mut Option<Slot>, &mut Option<&'static str>),
     ) -> Result<Answer, Refusal>
     where
-        B: http_body::Body<Data = Bytes> + Send,
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         request_info::check(incoming)?;

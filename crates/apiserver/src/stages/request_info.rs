@@ -10,7 +10,8 @@ use crate::request::{Query, RequestInfo};
 
 pub fn read(parts: &Parts) -> (RequestInfo, Query) {
     let query = Query::parse(parts.uri.query().unwrap_or_default());
-    let info = RequestInfo::new(&parts.method, parts.uri.path(), query.watch);
+    let mut info = RequestInfo::new(&parts.method, parts.uri.path(), query.watch);
+    info.select(&query.field_selector);
     (info, query)
 }
 

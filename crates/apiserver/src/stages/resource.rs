@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{Method, header};
+use http_body_util::BodyExt as _;
 use rkube_access::UserRef;
 use rkube_catalog::Served;
 use rkube_kinds::kind::{Kind, Part};
@@ -16,6 +17,7 @@ use crate::content::{
     Accept, Answer, IsStatus, Offer, Subject, Transform, UnavailableForm, accept, read_body, unavailable_form,
 };
 use crate::limits::{HEAVY_BYTES, Limits};
+use crate::proxy::{Visit, wanted_upgrade};
 use crate::registry::{Registry, Reply, Request, change::part_of, internal_group, internal_package};
 use crate::request::{Query, RequestInfo};
 use crate::{apart, warnings};
@@ -25,10 +27,10 @@ pub async fn run<B>(
     limits: &Limits,
     incoming: &Incoming<'_>,
     (served, user): (&Arc<Served>, &UserRef),
-    body: B,
+    body: &mut Option<B>,
 ) -> Result<Answer, Status>
 where
-    B: http_body::Body<Data = Bytes> + Send,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let Incoming { parts, catalog, info, query, .. } = *incoming;
@@ -37,25 +39,38 @@ where
     }
     let Some(part) = part_of(served, &info.subresource) else { return missing::no_such_resource(catalog, info) };
     check_place(served, info)?;
+    let agent = incoming.header(header::USER_AGENT);
+    let content_type = incoming.header(header::CONTENT_TYPE);
+    let request = Request { catalog, served, info, query, accept: Accept::PLAIN, user, agent, content_type, part };
+    if request.connects(wanted_upgrade(&parts.headers).is_some()) {
+        let body = body.take().map(|body| body.map_err(Into::into).boxed_unsync()).unwrap_or_default();
+        let reply = Box::pin(registry.connect(&request, Visit { parts, body })).await;
+        return finish(incoming, reply, incoming.pretty);
+    }
     let mut accepted = accepted_form(incoming, served, part)?;
     let pretty = accepted.pretty;
     let unavailable = find_unavailable_form(&mut accepted, query, served, info)?;
-    let content_type = incoming.header(header::CONTENT_TYPE);
-    let (body, _room) = if matches!(parts.method, Method::GET | Method::HEAD) {
-        (Bytes::new(), None)
-    } else {
-        let room = limits.room(&body.size_hint(), content_type).await?;
-        (read_body(body).await?, room)
+    let (body, _room) = match body {
+        Some(body) if !matches!(parts.method, Method::GET | Method::HEAD) => {
+            let room = limits.room(&body.size_hint(), content_type).await?;
+            (read_body(body).await?, room)
+        }
+        _ => (Bytes::new(), None),
     };
-    let agent = incoming.header(header::USER_AGENT);
-    let request = Request { catalog, served, info, query, accept: accepted, user, agent, content_type, part };
+    let request = Request { accept: accepted, ..request };
     let turns = (body.len() > HEAVY_BYTES).then_some(&limits.heavy_turns);
-    let Reply { mut answer, warnings } = apart::run(turns, pin!(registry.answer(&request, body))).await;
-    if let (Some(unavailable), Ok(done)) = (unavailable, &answer)
+    let mut reply = apart::run(turns, pin!(registry.answer(&request, body))).await;
+    if let (Some(unavailable), Ok(done)) = (unavailable, &reply.answer)
         && (unavailable.always || done.extensions().get::<IsStatus>().is_none())
     {
-        answer = Err(unavailable.status);
+        reply.answer = Err(unavailable.status);
     }
+    finish(incoming, reply, pretty)
+}
+
+/// The answer with the warnings that go with it.
+fn finish(incoming: &Incoming<'_>, reply: Reply, pretty: bool) -> Result<Answer, Status> {
+    let Reply { mut answer, warnings } = reply;
     if !warnings.is_empty() {
         answer = answer.or_else(|status| Ok(reply::refusal(incoming, &status, pretty)));
     }

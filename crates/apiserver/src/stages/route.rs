@@ -19,25 +19,23 @@ pub async fn run<B>(
     limits: &Limits,
     incoming: &Incoming<'_>,
     user: &UserRef,
-    body: B,
+    body: &mut Option<B>,
 ) -> Result<Answer, Status>
 where
-    B: http_body::Body<Data = Bytes> + Send,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let Incoming { parts, catalog, info, .. } = *incoming;
     if info.target == Target::Path {
         return pages.answer(limits, incoming).await;
     }
-    if let Some(provider) = pages.nodes.provider()
-        && resource_metrics::is_here(catalog, &info.group, &info.version)
-    {
-        return resource_metrics::answer(provider, info, incoming.query, incoming.header(header::ACCEPT));
+    if pages.usage.is_any() && resource_metrics::is_here(catalog, &info.group, &info.version) {
+        return resource_metrics::answer(&pages.usage, info, incoming.query, incoming.header(header::ACCEPT));
     }
     let Some(served) = catalog.find(&info.group, &info.version, &info.resource) else {
         return missing::no_such_resource(catalog, info);
     };
-    if parts.method == Method::HEAD {
+    if parts.method == Method::HEAD && info.subresource != "proxy" {
         return Err(Status::method_not_allowed());
     }
     resource::run(registry, limits, incoming, (served, user), body).await

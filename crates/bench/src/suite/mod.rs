@@ -4,6 +4,7 @@
 mod controllers;
 mod custom;
 mod garbage;
+mod node;
 mod roles;
 mod servers;
 mod single;
@@ -40,6 +41,10 @@ pub async fn run(options: RunOptions) -> Result<()> {
         single::start_and_idle(&mut suite).await?;
         controllers::run(&mut suite).await?;
         Box::pin(test_clusters::run(&mut suite)).await?;
+        return suite.print(begun);
+    }
+    if suite.options.group == Some(Group::Node) {
+        node::run(&mut suite).await?;
         return suite.print(begun);
     }
     single::start_and_idle(&mut suite).await?;

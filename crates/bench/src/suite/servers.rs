@@ -31,6 +31,9 @@ impl Rkube {
         let directory = suite.directory.path().join(name);
         let mut command = Command::new(&suite.options.rkube);
         command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(directory.join("data")).args(arguments);
+        if !arguments.iter().any(|argument| argument.starts_with("--node=")) {
+            command.arg("--node=none");
+        }
         let Started { process, line, after } = Process::start(&mut command, &directory.join("log")).await?;
         let kubeconfig = line.split_once("KUBECONFIG=").context("the line of rkube names no kubeconfig")?.1;
         let kubeconfig = PathBuf::from(kubeconfig);

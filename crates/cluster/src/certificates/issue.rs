@@ -17,9 +17,44 @@ pub const RENEW_BEFORE_SECONDS: i64 = 30 * DAY_SECONDS;
 /// Certificates are valid from a little before they are made, for clients whose clock is late.
 const CLOCK_SKEW_SECONDS: i64 = 60 * 60;
 
+#[derive(Clone, Copy)]
 pub enum Subject<'a> {
     Server(&'a ServerNames),
     Admin,
+    /// The API server as a client of nodes. They ask it what others may do: it is a master, so that no role that somebody
+    /// removes keeps logs and shells from working.
+    KubeletClient,
+    /// A node as a client of the API server.
+    Node(&'a str),
+    /// A node as a server, under these names and addresses.
+    NodeServer(&'a str, &'a ServerNames),
+}
+
+impl Subject<'_> {
+    /// The names that the certificate must have, where it is a server's.
+    pub fn server_names(&self) -> Option<&ServerNames> {
+        match self {
+            Subject::Server(names) | Subject::NodeServer(_, names) => Some(names),
+            Subject::Admin | Subject::KubeletClient | Subject::Node(_) => None,
+        }
+    }
+
+    pub fn common_name(&self) -> String {
+        match self {
+            Subject::Server(_) => "kube-apiserver".to_owned(),
+            Subject::Admin => "kubernetes-admin".to_owned(),
+            Subject::KubeletClient => "kube-apiserver-kubelet-client".to_owned(),
+            Subject::Node(name) | Subject::NodeServer(name, _) => format!("system:node:{name}"),
+        }
+    }
+
+    fn organization(&self) -> Option<&'static str> {
+        match self {
+            Subject::Server(_) => None,
+            Subject::Admin | Subject::KubeletClient => Some("system:masters"),
+            Subject::Node(_) | Subject::NodeServer(..) => Some("system:nodes"),
+        }
+    }
 }
 
 pub fn new_key() -> Result<KeyPair, rcgen::Error> {
@@ -46,18 +81,17 @@ pub fn leaf(
 ) -> Result<String, rcgen::Error> {
     let mut parameters = parameters(now_seconds, LEAF_LIFETIME_SECONDS, entropy)?;
     parameters.use_authority_key_identifier_extension = true;
-    match subject {
-        Subject::Server(names) => {
-            parameters.distinguished_name.push(DnType::CommonName, "kube-apiserver");
-            parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-            parameters.subject_alt_names = alternative_names(names)?;
-        }
-        Subject::Admin => {
-            parameters.distinguished_name.push(DnType::OrganizationName, "system:masters");
-            parameters.distinguished_name.push(DnType::CommonName, "kubernetes-admin");
-            parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        }
+    if let Some(organization) = subject.organization() {
+        parameters.distinguished_name.push(DnType::OrganizationName, organization);
     }
+    parameters.distinguished_name.push(DnType::CommonName, subject.common_name());
+    parameters.extended_key_usages = match subject.server_names() {
+        Some(names) => {
+            parameters.subject_alt_names = alternative_names(names)?;
+            vec![ExtendedKeyUsagePurpose::ServerAuth]
+        }
+        None => vec![ExtendedKeyUsagePurpose::ClientAuth],
+    };
     Ok(parameters.signed_by(key, issuer)?.pem())
 }
 

@@ -23,6 +23,8 @@ pub struct Pki {
     pub server: Pair,
     /// Of a user in the group `system:masters`.
     pub admin: Pair,
+    /// Of the API server as a client of nodes.
+    pub kubelet_client: Pair,
     /// Signs service account tokens.
     pub service_account_key: String,
 }
@@ -32,12 +34,42 @@ impl Pki {
     pub fn generate(names: &ServerNames, now_seconds: i64, entropy: &dyn Entropy) -> Result<Pki, rcgen::Error> {
         let ca = issue::authority(now_seconds, entropy)?;
         let issuer = Issuer::from_ca_cert_pem(&ca.certificate, KeyPair::from_pem(&ca.key)?)?;
-        let leaf = |subject| {
-            let key = issue::new_key()?;
-            let certificate = issue::leaf(&issuer, &key, subject, now_seconds, entropy)?;
-            Ok::<_, rcgen::Error>(Pair { certificate, key: key.serialize_pem() })
-        };
+        let leaf = |subject| new_leaf(&issuer, subject, now_seconds, entropy);
         let (server, admin) = (leaf(Subject::Server(names))?, leaf(Subject::Admin)?);
-        Ok(Pki { ca, server, admin, service_account_key: issue::new_key()?.serialize_pem() })
+        let kubelet_client = leaf(Subject::KubeletClient)?;
+        Ok(Pki { ca, server, admin, kubelet_client, service_account_key: issue::new_key()?.serialize_pem() })
     }
+}
+
+/// What a node has: by which the API server knows it, and by which it serves its own port.
+pub struct NodePki {
+    pub client: Pair,
+    pub server: Pair,
+}
+
+impl NodePki {
+    /// New ones. `names`: those under which others reach the node; its own name is added.
+    pub fn generate(
+        ca: &Pair,
+        node: &str,
+        mut names: ServerNames,
+        now_seconds: i64,
+        entropy: &dyn Entropy,
+    ) -> Result<NodePki, rcgen::Error> {
+        names.add_dns(node);
+        let issuer = Issuer::from_ca_cert_pem(&ca.certificate, KeyPair::from_pem(&ca.key)?)?;
+        let leaf = |subject| new_leaf(&issuer, subject, now_seconds, entropy);
+        Ok(NodePki { client: leaf(Subject::Node(node))?, server: leaf(Subject::NodeServer(node, &names))? })
+    }
+}
+
+fn new_leaf(
+    issuer: &Issuer<'_, KeyPair>,
+    subject: Subject<'_>,
+    now_seconds: i64,
+    entropy: &dyn Entropy,
+) -> Result<Pair, rcgen::Error> {
+    let key = issue::new_key()?;
+    let certificate = issue::leaf(issuer, &key, subject, now_seconds, entropy)?;
+    Ok(Pair { certificate, key: key.serialize_pem() })
 }

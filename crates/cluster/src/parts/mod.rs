@@ -4,10 +4,13 @@
 //! the opposite one, before the server does.
 
 mod controllers;
+mod metrics_reader;
+mod real_node;
 mod scheduler;
 mod simulated_nodes;
 
 pub use controllers::{Controllers, NodeRanges, Selection};
+pub use real_node::RealNode;
 pub use scheduler::Scheduler;
 pub use simulated_nodes::{NODES_MAX, NodeTemplate, SimulatedNodes};
 

@@ -238,7 +238,7 @@ async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<Bytes, C
     Ok(read.freeze())
 }
 
-fn http_words(error: &hyper::Error) -> String {
+pub fn http_words(error: &hyper::Error) -> String {
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
         if let Some(inner) = inner.downcast_ref::<io::Error>() {

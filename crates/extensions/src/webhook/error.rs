@@ -67,17 +67,17 @@ pub(super) fn refused(code: StatusCode, content_type: Option<&str>, body: &[u8])
 }
 
 /// Why no connection could be made.
-pub(super) fn dial_words(address: &str, error: &io::Error) -> String {
+pub fn dial_words(address: &str, error: &io::Error) -> String {
     format!("dial tcp {address}: connect: {}", system_words(error))
 }
 
 /// Why a host's address was not found.
-pub(super) fn lookup_words(host: &str) -> String {
+pub fn lookup_words(host: &str) -> String {
     format!("dial tcp: lookup {host}: no such host")
 }
 
 /// Why a connection broke before an answer came.
-pub(super) fn read_words(local: Option<SocketAddr>, peer: Option<SocketAddr>, error: &io::Error) -> String {
+pub fn read_words(local: Option<SocketAddr>, peer: Option<SocketAddr>, error: &io::Error) -> String {
     match (error.kind(), local, peer) {
         (io::ErrorKind::UnexpectedEof, ..) => "EOF".to_owned(),
         (_, Some(local), Some(peer)) => format!("read tcp {local}->{peer}: read: {}", system_words(error)),

@@ -13,6 +13,13 @@ pub use client::{Client, Limits, TIMEOUT};
 pub use error::CallError;
 pub use resolve::{Address, Resolver, ServiceResolver};
 
+/// What Go's client says of connections that fail: for others who connect to somebody on a client's behalf.
+pub mod words {
+    pub use super::client::http_words as http;
+    pub use super::error::{dial_words as dial, lookup_words as lookup, read_words as read};
+    pub use super::tls::words as tls;
+}
+
 use rkube_machinery::Value;
 use rkube_machinery::decode::base64;
 

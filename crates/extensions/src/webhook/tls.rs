@@ -130,7 +130,7 @@ fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>>
 }
 
 /// Why no connection came about, in Go's words.
-pub(super) fn words(error: &Error, host: &str) -> String {
+pub fn words(error: &Error, host: &str) -> String {
     let unverified = |why: String| format!("tls: failed to verify certificate: x509: {why}");
     match error {
         Error::InvalidCertificate(error) => match error {

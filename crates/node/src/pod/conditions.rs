@@ -2,12 +2,18 @@
 
 use rkube_machinery::{Value, object, time};
 
-use super::plan;
 use super::spec::{Container, Role};
-use super::state::PodState;
+use super::state::{PodState, Record};
+use super::{plan, resize};
 
 /// Those that nodes own, in the order in which they are written.
 const OWNED: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+/// Beside them, of pods in which a container may have all of them begin anew.
+const RESTARTING: &str = "AllContainersRestarting";
+
+/// Of pods that want other resources than they have.
+const RESIZE: &str = "PodResizePending";
 
 /// What the conditions are made of.
 pub struct Seen<'a> {
@@ -31,7 +37,7 @@ fn no(reason: &'static str, message: String) -> Verdict {
 }
 
 pub fn is_owned(condition: &str) -> bool {
-    OWNED.contains(&condition)
+    OWNED.contains(&condition) || condition == RESTARTING || condition == RESIZE
 }
 
 /// All of them: those of others as they are, then the node's own.
@@ -39,21 +45,26 @@ pub fn conditions(seen: &Seen<'_>) -> Vec<Value> {
     let old = seen.pod.get("status").list("conditions");
     let mut all: Vec<Value> = old.iter().filter(|condition| !is_owned(condition.str("type"))).cloned().collect();
     let containers_ready = containers_ready(seen);
+    let resize = seen
+        .state
+        .resize_refused
+        .then(|| (RESIZE, Verdict { status: true, reason: resize::REASON, message: resize::MESSAGE.to_owned() }));
     let verdicts = [
-        if seen.state.addresses.is_empty() { no("", String::new()) } else { YES },
+        if seen.state.addresses.is_empty() || seen.state.without_sandbox { no("", String::new()) } else { YES },
         initialized(seen),
         ready(seen, &containers_ready, &all),
         containers_ready,
         YES,
     ];
     let generation = seen.pod.get("metadata").int("generation");
-    for (name, verdict) in OWNED.into_iter().zip(verdicts) {
+    let restarting = restarting(seen).map(|verdict| (RESTARTING, verdict));
+    for (name, verdict) in resize.into_iter().chain(OWNED.into_iter().zip(verdicts)).chain(restarting) {
         let status = if verdict.status { "True" } else { "False" };
         let before = old.iter().find(|condition| condition.str("type") == name && condition.str("status") == status);
         let since = before.map(|condition| condition.str("lastTransitionTime")).filter(|since| !since.is_empty());
         let since = since.map_or_else(|| time::format_seconds(seen.now_seconds), str::to_owned);
         let mut condition = object! { "type": name };
-        if generation != 0 {
+        if generation != 0 && name != RESTARTING {
             condition.set("observedGeneration", generation);
         }
         condition.set("status", status);
@@ -67,6 +78,22 @@ pub fn conditions(seen: &Seen<'_>) -> Vec<Value> {
         all.push(condition);
     }
     all
+}
+
+fn restarting(seen: &Seen<'_>) -> Option<Verdict> {
+    let mut rules = seen.containers.iter().flat_map(|container| container.value.list("restartPolicyRules"));
+    rules.find(|rule| rule.str("action") == "RestartAllContainers")?;
+    let begins_anew = seen.state.records.iter().any(Record::begins_anew);
+    Some(match seen.phase {
+        "Succeeded" => no("PodCompleted", String::new()),
+        "Failed" => no("PodFailed", String::new()),
+        _ if begins_anew => Verdict {
+            status: true,
+            reason: "RestartAllContainersStarted",
+            message: "container exited with restart policy rule".to_owned(),
+        },
+        _ => no("", String::new()),
+    })
 }
 
 fn containers_ready(seen: &Seen<'_>) -> Verdict {

@@ -6,8 +6,11 @@
 
 pub mod backoff;
 mod conditions;
+pub mod deadline;
 mod phase;
 pub mod plan;
+pub mod resize;
 pub mod spec;
 pub mod state;
 pub mod status;
+pub mod waits;

@@ -89,6 +89,7 @@ impl Count {
 fn seen(pod: &Value, container: Container<'_>, state: &PodState) -> Seen {
     let Some(record) = state.record(container.name()) else { return Seen::Unstarted };
     match (&record.run, record.exit()) {
+        _ if record.begins_anew() => Seen::Stopped { code: 137, restartable: true },
         (Run::Running { .. }, _) => Seen::Running { started: record.started },
         (_, Some(exit)) => {
             Seen::Stopped { code: exit.code, restartable: spec::should_restart(pod, container, exit.code) }

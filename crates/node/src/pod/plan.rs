@@ -4,7 +4,7 @@
 use rkube_machinery::Value;
 
 use super::spec::{self, Container, Role};
-use super::state::{PodState, Record, Run};
+use super::state::{FailedProbe, PodState, Record, Run};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -14,6 +14,10 @@ pub enum Action {
     BackOff { container: usize, until_micros: i64 },
     /// Its definition has changed: stop it, it is started again.
     Replace(usize),
+    /// A probe of it has failed too often: stop it. Whether it is started again is seen then.
+    Kill(usize, FailedProbe),
+    /// One of the containers ended in a way that has all of them begin anew.
+    RestartAll,
     /// The pod is over, or is to be: stop what runs.
     StopAll,
 }
@@ -46,7 +50,7 @@ pub fn plan(pod: &Value, containers: &[Container<'_>], state: &PodState, now_mic
 /// Whether any of the pod's main containers was ever started: then initialization is behind it.
 pub fn has_initialized(containers: &[Container<'_>], state: &PodState) -> bool {
     let mut main = containers.iter().filter(|container| container.role == Role::Main);
-    main.any(|container| state.record(container.name()).is_some_and(|record| !record.id.is_empty()))
+    main.any(|container| state.record(container.name()).is_some_and(|record| !record.id.is_empty() && !record.outdated))
 }
 
 struct Planner<'a> {
@@ -73,6 +77,9 @@ impl<'a> Planner<'a> {
     }
 
     fn keep_running(&mut self) {
+        if self.all_restart() {
+            return self.plan.actions.push(Action::RestartAll);
+        }
         for (number, container) in self.of_role(|role| role == Role::Ephemeral) {
             if self.state.record(container.name()).is_none_or(|record| record.id.is_empty()) {
                 self.start(number, container, self.state.record(container.name()));
@@ -112,7 +119,8 @@ impl<'a> Planner<'a> {
 
     fn run_once(&mut self, number: usize, container: Container<'_>) -> Next {
         let record = self.state.record(container.name());
-        match record.map(|record| (&record.run, record.exit())) {
+        let counting = record.filter(|record| !record.outdated);
+        match counting.map(|record| (&record.run, record.exit())) {
             Some((Run::Running { .. }, _)) => Next::Waits,
             Some((_, Some(exit))) if exit.code == 0 => Next::MayStart,
             Some((_, Some(exit))) if !spec::should_restart(self.pod, container, exit.code) => Next::Never,
@@ -127,9 +135,7 @@ impl<'a> Planner<'a> {
         let record = self.state.record(container.name());
         match record {
             Some(record) if record.is_running() => {
-                if record.image != container.image() {
-                    self.plan.actions.push(Action::Replace(number));
-                }
+                self.check_running(number, container, record);
                 if record.started { Next::MayStart } else { Next::Waits }
             }
             _ => {
@@ -159,35 +165,72 @@ impl<'a> Planner<'a> {
             }
             let record = self.state.record(container.name());
             match record {
-                Some(record) if record.is_running() => {
-                    if record.image != container.image() {
-                        self.plan.actions.push(Action::Replace(number));
-                    }
-                }
+                Some(record) if record.is_running() => self.check_running(number, container, record),
                 _ => {
                     let exit = record.and_then(Record::exit);
                     if exit.is_none_or(|exit| spec::should_restart(self.pod, container, exit.code)) {
                         self.start(number, container, record);
+                        if is_held_up(container, record) {
+                            return;
+                        }
                     }
                 }
             }
         }
     }
 
+    /// Whether a container runs that must not go on.
+    fn check_running(&mut self, number: usize, container: Container<'_>, record: &Record) {
+        if record.busy.is_some() {
+            return;
+        }
+        if record.image != container.image() {
+            self.plan.actions.push(Action::Replace(number));
+        } else if let Some(probe) = record.failed_probe {
+            self.plan.actions.push(Action::Kill(number, probe));
+        }
+    }
+
+    /// Whether a container has ended by whose rules all of them begin anew.
+    fn all_restart(&self) -> bool {
+        self.containers.iter().any(|container| {
+            let record = self.state.record(container.name()).filter(|record| !record.outdated && record.busy.is_none());
+            let Some(Run::Exited(exit)) = record.map(|record| &record.run) else { return false };
+            spec::restarts_all(container.value, exit.code)
+        })
+    }
+
     /// Starts it, unless it has to wait. What another image did is no reason to.
     fn start(&mut self, number: usize, container: Container<'_>, record: Option<&Record>) {
         let now = self.now_micros;
+        if record.is_some_and(|record| record.busy.is_some()) {
+            return;
+        }
         let record = record.filter(|record| record.image.is_empty() || record.image == container.image());
         match record.map(|record| (&record.run, record)) {
             Some((Run::Waiting(waiting), _)) if waiting.until_micros > now => self.plan.wake(waiting.until_micros),
-            Some((Run::Exited(exit), record)) => match record.backoff.until(exit.finished_micros, now) {
-                Some(until_micros) => {
-                    self.plan.actions.push(Action::BackOff { container: number, until_micros });
-                    self.plan.wake(until_micros);
-                }
-                None => self.plan.actions.push(Action::Start(number)),
-            },
+            Some((Run::Exited(exit), record)) => self.start_unless_too_soon(number, record, exit.finished_micros),
+            Some((Run::Waiting(waiting), record)) if waiting.has_run() => {
+                let finished_micros = record.last.as_deref().map_or(0, |exit| exit.finished_micros);
+                self.start_unless_too_soon(number, record, finished_micros);
+            }
             _ => self.plan.actions.push(Action::Start(number)),
         }
     }
+
+    fn start_unless_too_soon(&mut self, number: usize, record: &Record, finished_micros: i64) {
+        match record.backoff.until(finished_micros, self.now_micros) {
+            Some(until_micros) => {
+                self.plan.actions.push(Action::BackOff { container: number, until_micros });
+                self.plan.wake(until_micros);
+            }
+            None => self.plan.actions.push(Action::Start(number)),
+        }
+    }
+}
+
+/// Whether the containers behind this one wait until it has run its first hook.
+fn is_held_up(container: Container<'_>, record: Option<&Record>) -> bool {
+    let has_failed = record.is_some_and(|record| record.busy.is_none() && matches!(record.run, Run::Waiting(_)));
+    container.value.get("lifecycle").has("postStart") && !has_failed
 }

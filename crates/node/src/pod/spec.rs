@@ -69,17 +69,26 @@ pub fn should_restart(pod: &Value, container: Container<'_>, exit_code: i64) -> 
     }
 }
 
+/// Whether this exit has all containers of the pod begin anew.
+pub fn restarts_all(container: &Value, exit_code: i64) -> bool {
+    let rules = container.list("restartPolicyRules").iter();
+    let first = rules.clone().find(|rule| rule_matches(rule, exit_code));
+    first.is_some_and(|rule| rule.str("action") == "RestartAllContainers")
+}
+
 /// Both actions that there are restart the container.
 fn restart_rule_matches(container: &Value, exit_code: i64) -> bool {
-    container.list("restartPolicyRules").iter().any(|rule| {
-        let codes = rule.get("exitCodes");
-        let listed = codes.list("values").iter().any(|value| value.as_int() == Some(exit_code));
-        match codes.str("operator") {
-            "In" => listed,
-            "NotIn" => !listed,
-            _ => false,
-        }
-    })
+    container.list("restartPolicyRules").iter().any(|rule| rule_matches(rule, exit_code))
+}
+
+fn rule_matches(rule: &Value, exit_code: i64) -> bool {
+    let codes = rule.get("exitCodes");
+    let listed = codes.list("values").iter().any(|value| value.as_int() == Some(exit_code));
+    match codes.str("operator") {
+        "In" => listed,
+        "NotIn" => !listed,
+        _ => false,
+    }
 }
 
 /// The pod, as messages name it.

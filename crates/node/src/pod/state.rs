@@ -8,11 +8,21 @@ use rkube_machinery::{Text, Value, time};
 use super::backoff::Backoff;
 use super::spec::{self, Container};
 
+/// What is said of a container that was removed so that all of its pod begin anew.
+const RESTARTING_ALL: &str = "RestartingAllContainers";
+const RESTARTING_ALL_MESSAGE: &str = "The container is removed because RestartAllContainers in place";
+
 #[derive(Clone, Debug, Default)]
 pub struct PodState {
     /// Empty until the pod's sandbox is there.
     pub addresses: Vec<IpAddr>,
+    /// The addresses are known, and no container can be started: there is no sandbox, or none any more.
+    pub without_sandbox: bool,
+    /// Whether the runtime makes mounts read-only with all that is below them.
+    pub mounts_read_only_recursively: bool,
     pub records: Vec<Record>,
+    /// It asks for other resources than its containers have, and does not get them.
+    pub resize_refused: bool,
     /// Why the pod has failed, whatever its containers did.
     pub verdict: Option<Verdict>,
     /// When all containers will have stopped, once they are to.
@@ -45,6 +55,40 @@ pub struct Record {
     pub ready: bool,
     pub backoff: Backoff,
     pub pull_backoff: Backoff,
+    /// How the runtime calls the image; empty: as the pod does.
+    pub runtime_image: Text,
+    /// Of its first process, where the runtime knows.
+    pub user: Option<User>,
+    /// What is being done with it: what comes of that is waited for, whatever else is heard of it.
+    pub busy: Option<Operation>,
+    /// It runs, and is to be killed for this.
+    pub failed_probe: Option<FailedProbe>,
+    /// It belonged to a sandbox that is gone: what it did there counts no more.
+    pub outdated: bool,
+}
+
+/// What takes time with a container. Of one there is at most one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Start,
+    /// It runs, and its first hook is not done.
+    Hook,
+    Stop,
+}
+
+/// Whom a process runs as.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    pub user: u32,
+    pub group: u32,
+    pub supplemental_groups: Vec<u32>,
+}
+
+/// The probes whose failure ends a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailedProbe {
+    Liveness,
+    Startup,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -73,9 +117,18 @@ pub struct Waiting {
 pub struct Exit {
     pub code: i64,
     pub reason: Text,
+    /// What the container left to be said.
+    pub message: String,
     pub started_micros: i64,
     pub finished_micros: i64,
     pub id: Text,
+}
+
+impl Waiting {
+    /// Whether it waits because it ran, or tried to, and failed: then it is not tried again at once.
+    pub fn has_run(&self) -> bool {
+        matches!(self.reason.as_str(), "RunContainerError" | "PostStartHookError")
+    }
 }
 
 impl PodState {
@@ -118,6 +171,13 @@ impl PodState {
 }
 
 impl Record {
+    /// An operation has come to its end.
+    pub fn done(&mut self, operation: Operation) {
+        if self.busy == Some(operation) {
+            self.busy = None;
+        }
+    }
+
     pub fn is_running(&self) -> bool {
         matches!(self.run, Run::Running { .. })
     }
@@ -126,9 +186,15 @@ impl Record {
     pub fn exit(&self) -> Option<&Exit> {
         match &self.run {
             Run::Exited(exit) => Some(exit),
+            Run::Waiting(_) if self.begins_anew() => None,
             Run::Waiting(_) => self.last.as_deref(),
             Run::Creating | Run::Running { .. } => None,
         }
+    }
+
+    /// Whether it was removed so that all begin anew.
+    pub fn begins_anew(&self) -> bool {
+        matches!(&self.run, Run::Waiting(waiting) if waiting.reason == RESTARTING_ALL)
     }
 
     pub fn stop(&mut self, code: i64, reason: &str, finished_micros: i64) {
@@ -136,11 +202,45 @@ impl Record {
         self.run = Run::Exited(Box::new(Exit {
             code,
             reason: reason.into(),
+            message: String::new(),
             started_micros: since_micros,
             finished_micros: finished_micros.max(since_micros),
             id: self.id.clone(),
         }));
         (self.started, self.ready) = (false, false);
+    }
+
+    /// It was removed because all containers of the pod begin anew.
+    pub fn begin_anew(&mut self, now_micros: i64) {
+        if self.id.is_empty() {
+            return;
+        }
+        let exit = match &self.run {
+            Run::Exited(exit) => exit.clone(),
+            _ => Box::new(Exit {
+                code: 137,
+                reason: RESTARTING_ALL.into(),
+                message: RESTARTING_ALL_MESSAGE.to_owned(),
+                started_micros: 0,
+                finished_micros: now_micros,
+                id: Text::default(),
+            }),
+        };
+        *self = Record {
+            name: self.name.clone(),
+            image: self.image.clone(),
+            restarts: self.restarts.saturating_add(1),
+            last: Some(exit),
+            run: Run::Waiting(Box::new(Waiting {
+                reason: RESTARTING_ALL.into(),
+                message: RESTARTING_ALL_MESSAGE.to_owned(),
+                until_micros: now_micros,
+            })),
+            outdated: true,
+            backoff: self.backoff,
+            pull_backoff: self.pull_backoff,
+            ..Record::default()
+        };
     }
 
     /// None where nothing had happened to the container yet.
@@ -175,7 +275,7 @@ impl Record {
             started: status.bool("started"),
             ready: status.bool("ready"),
             backoff: Backoff::after(restarts, updated),
-            pull_backoff: Backoff::default(),
+            ..Record::default()
         })
     }
 }
@@ -185,6 +285,7 @@ fn recover_exit(terminated: &Value) -> Option<Box<Exit>> {
         Box::new(Exit {
             code: terminated.int("exitCode"),
             reason: terminated.str("reason").into(),
+            message: terminated.str("message").to_owned(),
             started_micros: micros_of(terminated.str("startedAt")),
             finished_micros: micros_of(terminated.str("finishedAt")),
             id: terminated.str("containerID").into(),

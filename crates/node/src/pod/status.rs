@@ -7,7 +7,7 @@ use rkube_machinery::{Map, Text, Value, object, time};
 use super::conditions::{self, Seen};
 use super::phase::phase;
 use super::spec::{self, Container, Role};
-use super::state::{Exit, PodState, Record, Run};
+use super::state::{Exit, PodState, Record, Run, User};
 use crate::resources;
 
 /// What nodes write of a status. All else is others'.
@@ -54,7 +54,7 @@ pub fn status(pod: &Value, containers: &[Container<'_>], state: &PodState, host:
     let has_init = !spec.list("initContainers").is_empty();
     let of = |wanted: &[Role]| -> Vec<Value> {
         let chosen = containers.iter().filter(|container| wanted.contains(&container.role));
-        chosen.map(|container| container_status(*container, state.record(container.name()), has_init)).collect()
+        chosen.map(|container| container_status(*container, state, has_init)).collect()
     };
     let mut main = of(&[Role::Main]);
     main.sort_by(|one, other| one.str("name").cmp(other.str("name")));
@@ -125,9 +125,9 @@ fn set_amounts(status: &mut Value, pod: &Value) {
     status.set("resources", all);
 }
 
-fn container_status(container: Container<'_>, record: Option<&Record>, has_init: bool) -> Value {
+fn container_status(container: Container<'_>, state: &PodState, has_init: bool) -> Value {
     let nothing = Record::default();
-    let record = record.unwrap_or(&nothing);
+    let record = state.record(container.name()).unwrap_or(&nothing);
     let was_started = !record.id.is_empty();
     let last = record.last.as_deref().map(terminated);
     let mut status = object! {
@@ -136,7 +136,7 @@ fn container_status(container: Container<'_>, record: Option<&Record>, has_init:
         "lastState": last.unwrap_or_else(Value::object),
         "ready": record.ready,
         "restartCount": i64::from(record.restarts),
-        "image": if was_started { record.image.as_str() } else { container.image() },
+        "image": shown_image(container, record),
         "imageID": record.image_id.clone(),
     };
     if was_started {
@@ -163,15 +163,39 @@ fn container_status(container: Container<'_>, record: Option<&Record>, has_init:
         }
         status.set("resources", own);
     }
-    set_list(&mut status, "volumeMounts", container.value.list("volumeMounts").iter().map(mount_status).collect());
+    if let Some(user) = record.user.as_ref().filter(|_| was_started) {
+        status.set("user", user_status(user));
+    }
+    set_list(&mut status, "volumeMounts", mounts_status(container, state.mounts_read_only_recursively));
     status
 }
 
-fn mount_status(mount: &Value) -> Value {
+/// As the runtime calls it, once it was started.
+fn shown_image<'a>(container: Container<'a>, record: &'a Record) -> &'a str {
+    match (record.id.is_empty(), record.runtime_image.is_empty()) {
+        (true, _) => container.image(),
+        (false, true) => record.image.as_str(),
+        (false, false) => record.runtime_image.as_str(),
+    }
+}
+
+fn user_status(user: &User) -> Value {
+    let groups: Vec<Value> = user.supplemental_groups.iter().map(|group| i64::from(*group).into()).collect();
+    let mut linux = object! { "uid": i64::from(user.user), "gid": i64::from(user.group) };
+    set_list(&mut linux, "supplementalGroups", groups);
+    object! { "linux": linux }
+}
+
+fn mounts_status(container: Container<'_>, recursively: bool) -> Vec<Value> {
+    container.value.list("volumeMounts").iter().map(|mount| mount_status(mount, recursively)).collect()
+}
+
+fn mount_status(mount: &Value, recursively: bool) -> Value {
     let mut status = object! { "name": mount.str("name"), "mountPath": mount.str("mountPath") };
     if mount.bool("readOnly") {
         status.set("readOnly", true);
-        status.set("recursiveReadOnly", "Disabled");
+        let is_wanted = matches!(mount.str("recursiveReadOnly"), "IfPossible" | "Enabled");
+        status.set("recursiveReadOnly", if is_wanted && recursively { "Enabled" } else { "Disabled" });
     }
     status
 }
@@ -197,18 +221,17 @@ fn state_of(record: &Record, has_init: bool) -> Value {
 }
 
 fn terminated(exit: &Exit) -> Value {
-    let state = object! {
-        "exitCode": exit.code,
-        "reason": exit.reason.clone(),
-        "startedAt": seconds(exit.started_micros),
-        "finishedAt": seconds(exit.finished_micros),
-        "containerID": exit.id.clone(),
-    };
+    let mut state = object! { "exitCode": exit.code, "reason": exit.reason.clone() };
+    set_text(&mut state, "message", &exit.message);
+    state.set("startedAt", seconds(exit.started_micros));
+    state.set("finishedAt", seconds(exit.finished_micros));
+    set_text(&mut state, "containerID", &exit.id);
     object! { "terminated": state }
 }
 
-fn seconds(micros: i64) -> String {
-    time::format_seconds(micros.div_euclid(1_000_000))
+/// Null for what never was.
+fn seconds(micros: i64) -> Value {
+    if micros == 0 { Value::Null } else { time::format_seconds(micros.div_euclid(1_000_000)).into() }
 }
 
 /// The strategic merge patch from the status that the API has to another; None where nothing differs.

@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
-use rkube_machinery::{Value, time};
+use rkube_machinery::Value;
 
 use super::behaviour::{Behaviour, Settings, behaviour, reason};
 use super::ids;
 use super::images::{Images, Pull, SIZE_BYTES};
 use crate::pod::backoff::{Backoff, micros};
 use crate::pod::plan::{self, Action};
-use crate::pod::spec::{self, Container};
+use crate::pod::spec::{self, Container, Role};
 use crate::pod::state::{PodState, Run, Waiting};
+use crate::pod::waits;
 
 /// So often the plan of a pod is followed before others have their turn; the rest is done a moment later.
 const ROUNDS_MAX: usize = 64;
@@ -142,6 +143,9 @@ impl Machine<'_> {
                 self.tell(container, false, "Killing", message);
                 self.start(state, container);
             }
+            // Probes of simulated containers do not fail.
+            Action::Kill(..) => return false,
+            Action::RestartAll => self.restart_all(state),
             Action::StopAll => return self.stop_all(state),
         }
         true
@@ -196,13 +200,7 @@ impl Machine<'_> {
     }
 
     fn wait_for_image(&mut self, state: &mut PodState, container: Container<'_>, until_micros: i64) {
-        let image = container.image();
-        let record = state.record_mut(container);
-        let Run::Waiting(waiting) = &mut record.run else { return };
-        let short = format!("Back-off pulling image \"{image}\"");
-        waiting.message = format!("{short}: ErrImagePull: {}", waiting.message);
-        waiting.reason = "ImagePullBackOff".into();
-        waiting.until_micros = until_micros;
+        let Some(short) = waits::image_pull(container, state.record_mut(container), until_micros) else { return };
         self.tell(container, false, "BackOff", short);
         self.tell(container, true, "Failed", "Error: ImagePullBackOff".to_owned());
     }
@@ -231,16 +229,16 @@ impl Machine<'_> {
     }
 
     fn back_off(&mut self, state: &mut PodState, container: Container<'_>, until_micros: i64) {
-        let pod = spec::display_name(self.pod);
-        let record = state.record_mut(container);
-        let Some(exit) = record.exit().cloned() else { return };
-        let delay = i64::try_from(record.backoff.delay().as_nanos()).unwrap_or(0);
-        let name = container.name();
-        let delay = time::format_duration(delay);
-        let message = format!("back-off {delay} restarting failed container={name} pod={pod}");
-        record.last = Some(Box::new(exit));
-        record.run = Run::Waiting(Box::new(Waiting { reason: "CrashLoopBackOff".into(), message, until_micros }));
-        self.tell(container, true, "BackOff", format!("Back-off restarting failed container {name} in pod {pod}"));
+        if let Some(message) = waits::crash_loop(self.pod, container, state.record_mut(container), until_micros) {
+            self.tell(container, true, "BackOff", message);
+        }
+    }
+
+    /// All containers but ephemeral ones begin anew, in their order, and at once.
+    fn restart_all(&mut self, state: &mut PodState) {
+        for container in self.containers.iter().filter(|container| container.role != Role::Ephemeral) {
+            state.record_mut(*container).begin_anew(self.now_micros);
+        }
     }
 
     fn stop_all(&mut self, state: &mut PodState) -> bool {

@@ -19,9 +19,9 @@ use super::addresses::{self, Addresses};
 use super::containers::PodEvent;
 use super::images::Images;
 use super::template::Template;
-use super::views::{self, ByNode, NodeView, PodView};
 use crate::admission::Usage;
 use crate::pod::state::PodState;
+use crate::views::{self, ByNode, NodeView, PodView};
 
 /// So many events are written at once, and so many each second after that, by all nodes together. What is more is lost.
 const EVENTS_AT_ONCE: i64 = 2000;
@@ -35,6 +35,8 @@ pub struct Config {
     pub caches: Caches,
     /// A client that acts as the kubelet of the node of this name.
     pub client: Box<dyn Fn(&str) -> Client + Send + Sync>,
+    /// A client for what no node may do, taints first of all.
+    pub keeper: Client,
     pub clock: Arc<dyn Clock>,
     /// Whether somebody gives nodes the ranges of their pods: then they wait a moment for that.
     pub ranges_are_given: bool,

@@ -7,7 +7,6 @@
 //! - [`provider`]: what others may ask of them, [`usage`] among it.
 
 mod addresses;
-mod api;
 mod behaviour;
 mod commands;
 mod containers;
@@ -22,7 +21,6 @@ mod provider;
 mod registration;
 mod template;
 mod usage;
-mod views;
 
 use std::sync::Arc;
 

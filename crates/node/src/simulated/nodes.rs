@@ -9,12 +9,13 @@ use rkube_machinery::{Text, Value, object};
 use rkube_operator::Outcome;
 
 use super::addresses;
-use super::api::{self, Answer};
 use super::behaviour::Settings;
 use super::fleet::{Fleet, SimulatedNode};
-use super::registration::{self, Identity};
-use super::views::NodeView;
+use super::registration::{self as simulated, Identity};
+use crate::api::{self, Answer};
 use crate::pod::backoff::micros;
+use crate::registration;
+use crate::views::NodeView;
 
 /// How often a node says how it is though nothing has changed, as upstream's.
 const STATUS_PERIOD: Duration = Duration::from_secs(300);
@@ -94,7 +95,7 @@ pub(super) async fn reconcile(fleet: Arc<Fleet>, name: Text) -> Result<Outcome, 
     }
     let ready = fault != Fault::NotReady;
     if ready {
-        remove_first_taint(node, &name, &view).await?;
+        remove_first_taint(&fleet, &name, &view).await?;
     }
     post_status(&fleet, node, &name, &view, (ready, now)).await?;
     renew(&fleet, node, &name, &view, now).await?;
@@ -172,7 +173,7 @@ async fn post_status(
     let images = fleet.images.reported(name);
     let mut status = match is_first {
         true => identity(fleet, node).status(ready, &images, now_seconds),
-        false => object! { "conditions": registration::conditions(ready, now_seconds), "images": images.clone() },
+        false => object! { "conditions": simulated::conditions(ready, now_seconds), "images": images.clone() },
     };
     registration::keep_times(status.list_mut("conditions"), known);
     let path = format!("/api/v1/nodes/{name}/status");
@@ -185,7 +186,7 @@ async fn post_status(
     Ok(())
 }
 
-async fn remove_first_taint(node: &SimulatedNode, name: &str, view: &NodeView) -> Result<(), api::Error> {
+async fn remove_first_taint(fleet: &Fleet, name: &str, view: &NodeView) -> Result<(), api::Error> {
     let taints = view.object.get("spec").list("taints");
     let others: Vec<Value> = taints.iter().filter(|taint| taint.str("key") != NOT_READY).cloned().collect();
     if others.len() < taints.len() {
@@ -193,7 +194,7 @@ async fn remove_first_taint(node: &SimulatedNode, name: &str, view: &NodeView) -
         // Somebody else may write taints now: then the watch says so, and this is tried again.
         let metadata = object! { "resourceVersion": view.revision.to_string() };
         let patch = object! { "metadata": metadata, "spec": object! { "taints": taints } };
-        api::patch_merge(&node.client, &format!("/api/v1/nodes/{name}"), &patch).await?;
+        api::patch_merge(&fleet.config.keeper, &format!("/api/v1/nodes/{name}"), &patch).await?;
     }
     Ok(())
 }

@@ -7,21 +7,19 @@ use std::time::Duration;
 use rkube_machinery::{Text, Value, json, object};
 use rkube_operator::{Key, Outcome};
 
-use super::api;
 use super::behaviour::Settings;
 use super::containers::{Place, PodEvent, advance};
 use super::fleet::{Fleet, Held, SimulatedNode};
-use super::views::PodView;
 use crate::admission::{Claim, admit};
+use crate::api;
 use crate::pod::backoff::micros;
-use crate::pod::spec;
-use crate::pod::state::{PodState, Verdict, micros_of};
+use crate::pod::state::{PodState, Verdict};
 use crate::pod::status;
+use crate::pod::{deadline, spec};
+use crate::views::PodView;
 
 /// A pod that is gone so soon is not told of in between: the next write says it, too.
 const END_IS_NEAR: Duration = Duration::from_secs(1);
-
-const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -172,28 +170,18 @@ fn take_in(fleet: &Fleet, node: &SimulatedNode, held: &mut Held, pod: &Value, ev
     }
 }
 
-/// When the pod has run for long enough, by its own wish.
+/// When the pod has run for long enough, by its own wish; says so once it has.
 fn check_deadline(state: &mut PodState, pod: &Value, now: i64, events: &mut Vec<PodEvent>) -> Option<i64> {
-    let seconds = pod.get("spec").get("activeDeadlineSeconds").as_int()?;
-    let started = match pod.get("status").str("startTime") {
-        "" => now,
-        text => micros_of(text),
-    };
-    let at = started.saturating_add(seconds.saturating_mul(1_000_000));
-    if at > now {
-        return Some(at);
-    }
-    if state.verdict.is_none() && !spec::is_deleted(pod) {
-        let reason = "DeadlineExceeded";
-        state.verdict = Some(Verdict { reason: reason.into(), message: DEADLINE_MESSAGE.to_owned(), rejected: false });
+    let at = deadline::of_pod(pod, now)?;
+    if at <= now && deadline::pass(state, pod) {
         events.push(PodEvent {
             field_path: String::new(),
             warning: false,
-            reason: reason.to_owned(),
-            message: DEADLINE_MESSAGE.to_owned(),
+            reason: deadline::REASON.to_owned(),
+            message: deadline::MESSAGE.to_owned(),
         });
     }
-    None
+    (at > now).then_some(at)
 }
 
 /// A pod that has ended says no more than which generation of it was seen.

@@ -11,7 +11,7 @@ use rkube_operator::{Informer, Selection};
 
 use super::fleet::Config;
 use super::usage::{self, Used};
-use super::views::{self, ByNode, NodeView, PodView};
+use crate::views::{self, ByNode, NodeView, PodView};
 
 pub struct Provider {
     names: HashSet<Text>,

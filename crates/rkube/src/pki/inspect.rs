@@ -43,6 +43,14 @@ impl Facts {
         self.holds(|certificate| certificate.public_key().subject_public_key.data.as_ref() == key.der_bytes())
     }
 
+    /// Whether its subject has this common name.
+    pub(super) fn is_of(&self, common_name: &str) -> bool {
+        self.holds(|certificate| {
+            let mut names = certificate.subject().iter_common_name();
+            names.any(|name| name.as_str().is_ok_and(|name| name == common_name))
+        })
+    }
+
     pub(super) fn covers(&self, names: &ServerNames) -> bool {
         self.holds(|certificate| {
             let Ok(Some(extension)) = certificate.subject_alternative_name() else { return false };

@@ -1,12 +1,13 @@
 //! The cluster's certificates: made on the first start, reused on later ones.
 //!
-//! `DIR/pki` holds a pair of files each for the authority (`ca`), the server (`apiserver`) and the administrator
-//! (`admin`), and the key with which service account tokens are signed (`sa.key`, `sa.pub`). All keys are ECDSA P-256.
+//! `DIR/pki` holds a pair of files each for the authority (`ca`), the server (`apiserver`), the administrator (`admin`), the
+//! server as a client of nodes (`apiserver-kubelet-client`), the node of this host as a client (`kubelet-client`) and as a
+//! server (`kubelet`), and the key with which service account tokens are signed (`sa.key`, `sa.pub`). All keys are ECDSA P-256.
 //!
 //! - A key is written before what is made with it: a certificate without its key is an error, never half a start.
 //! - The authority and the signing key are never replaced: clients and tokens out there depend on them.
-//! - Server and administrator get a new certificate, with the key they have, when theirs is about to expire, is of
-//!   another authority or, the server's, lacks a name. That happens at a start: nothing is renewed in between.
+//! - All others get a new certificate, with the key they have, when theirs is about to expire, is of another authority or
+//!   of another subject, or, a server's, lacks a name. That happens at a start: nothing is renewed in between.
 
 mod inspect;
 
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{Issuer, KeyPair};
 use rkube_cluster::certificates::issue::{self, Subject};
-pub use rkube_cluster::certificates::{Pair, Pki, ServerNames};
+pub use rkube_cluster::certificates::{NodePki, Pair, Pki, ServerNames};
 use rkube_machinery::host::Entropy;
 
 use crate::files::{self, Readers};
@@ -81,8 +82,25 @@ pub fn load_or_create(
     let authority = files.authority()?;
     let server = files.leaf("apiserver", &authority, Subject::Server(names))?;
     let admin = files.leaf("admin", &authority, Subject::Admin)?;
+    let kubelet_client = files.leaf("apiserver-kubelet-client", &authority, Subject::KubeletClient)?;
     let service_account_key = files.signing_key()?;
-    Ok(Pki { ca: authority.pair, server, admin, service_account_key })
+    Ok(Pki { ca: authority.pair, server, admin, kubelet_client, service_account_key })
+}
+
+/// The certificates of this host's node, from `directory` or new. `names`: those under which others reach the node; its own
+/// name is added.
+pub fn node(
+    directory: &Path,
+    node: &str,
+    mut names: ServerNames,
+    now_seconds: i64,
+    entropy: &dyn Entropy,
+) -> Result<NodePki, Error> {
+    names.add_dns(node);
+    let files = Files { directory, now_seconds, entropy };
+    let authority = files.authority()?;
+    let client = files.leaf("kubelet-client", &authority, Subject::Node(node))?;
+    Ok(NodePki { client, server: files.leaf("kubelet", &authority, Subject::NodeServer(node, &names))? })
 }
 
 /// The pair `apiserver.crt` and `apiserver.key` in `directory`, by whomever it was made; if there is none, one of an
@@ -175,11 +193,8 @@ impl Files<'_> {
 
     fn is_good(&self, certificate: &str, key: &KeyPair, authority: &Authority, subject: &Subject<'_>) -> bool {
         let Ok(facts) = Facts::read(certificate) else { return false };
-        let names_fit = match subject {
-            Subject::Server(names) => facts.covers(names),
-            Subject::Admin => true,
-        };
-        names_fit
+        subject.server_names().is_none_or(|names| facts.covers(names))
+            && facts.is_of(&subject.common_name())
             && facts.is_of_key(key)
             && facts.is_signed_by(&authority.pair.certificate)
             && !facts.expires_within(self.now_seconds, issue::RENEW_BEFORE_SECONDS)

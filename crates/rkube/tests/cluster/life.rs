@@ -47,7 +47,7 @@ fn an_address_in_use_is_said() {
     let other = tempfile::tempdir().unwrap();
     let address = rkube.url().trim_start_matches("https://");
     let mut command = Command::new(env!("CARGO_BIN_EXE_rkube"));
-    command.args(["up", "--store=memory", "--listen", address, "--data-dir"]).arg(other.path());
+    command.args(["up", "--node=none", "--store=memory", "--listen", address, "--data-dir"]).arg(other.path());
     let second = Finished::run(&mut command, "").expect_failure();
     assert!(second.stderr.contains("--listen"), "{}", second.stderr);
 }

@@ -18,6 +18,7 @@ mod etcd;
 mod examples;
 mod go_client;
 mod helm;
+mod image_command;
 mod kopf;
 mod kube_rs;
 mod kube_rs_custom;

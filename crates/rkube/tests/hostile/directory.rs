@@ -114,7 +114,7 @@ fn a_full_disk_refuses_writes_and_keeps_the_rest() {
 
 fn up(directory: &Path) -> Finished {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rkube"));
-    command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(directory);
+    command.args(["up", "--node=none", "--listen", "127.0.0.1:0", "--data-dir"]).arg(directory);
     Finished::run(&mut command, "")
 }
 

@@ -180,7 +180,7 @@ fn delete(client: &Client, name: &str) {
 fn up(data: &Path, log: &Path) -> (Process, Client) {
     let log = std::fs::OpenOptions::new().append(true).open(log).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_rkube"));
-    command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data).stderr(Stdio::from(log));
+    command.args(["up", "--node=none", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data).stderr(Stdio::from(log));
     let process = Process::spawn_with_lines(&mut command);
     let line = process.next_line(TIMEOUT).expect("it gets ready");
     let address = line.split("https://").nth(1).unwrap().split(' ').next().unwrap();

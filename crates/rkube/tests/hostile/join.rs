@@ -17,7 +17,7 @@ fn control_planes_on_one_etcd_are_one() {
     let secret = first.data_directory().join("join-secret");
     let other = tempfile::tempdir().unwrap();
     let mut alone = Command::new(BINARY);
-    alone.args(["up", "--listen=127.0.0.1:0", &store, "--data-dir"]).arg(other.path());
+    alone.args(["up", "--node=none", "--listen=127.0.0.1:0", &store, "--data-dir"]).arg(other.path());
     let refused = Finished::run(&mut alone, "").expect_failure();
     assert!(refused.stderr.contains("--join-secret-file"), "{}", refused.stderr);
     assert!(!other.path().join("pki/ca.crt").exists());

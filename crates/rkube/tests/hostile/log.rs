@@ -16,7 +16,7 @@ fn a_log_that_cannot_be_written_is_told_and_survived() {
     let data = directory.path().join("data");
     let (reader, writer) = std::io::pipe().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_rkube"));
-    command.args(["up", "--listen", "127.0.0.1:0", "--store", "memory", "--data-dir"]).arg(&data);
+    command.args(["up", "--node=none", "--listen", "127.0.0.1:0", "--store", "memory", "--data-dir"]).arg(&data);
     command.env("RUST_LOG", "rkube_apiserver=debug").stderr(writer);
     let mut rkube = Process::spawn_with_lines(&mut command);
     let ready = rkube.next_line(TIMEOUT).expect("it gets ready");

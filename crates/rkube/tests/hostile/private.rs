@@ -70,7 +70,7 @@ fn a_lock_that_is_a_link_is_refused() {
     std::fs::write(&precious, "precious").unwrap();
     symlink(&precious, data.join("lock")).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_rkube"));
-    command.args(["up", "--store=memory", "--listen=127.0.0.1:0", "--data-dir"]).arg(&data);
+    command.args(["up", "--node=none", "--store=memory", "--listen=127.0.0.1:0", "--data-dir"]).arg(&data);
     let refused = Finished::run(&mut command, "").expect_failure();
     assert!(refused.stderr.contains("lock is a symbolic link: remove it"), "{}", refused.stderr);
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
@@ -86,7 +86,7 @@ fn open_directory() -> tempfile::TempDir {
 fn up_without_umask(data: &Path) -> Process {
     let mut command = Command::new("sh");
     command.args(["-c", "umask 0; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_rkube")]);
-    command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data).stderr(Stdio::null());
+    command.args(["up", "--node=none", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data).stderr(Stdio::null());
     let process = Process::spawn_with_lines(&mut command);
     process.next_line(TIMEOUT).expect("it gets ready");
     process

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rkube_access::authenticate::TokenFile;
 use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
-use rkube_apiserver::{Config, Features, InFlightMax};
+use rkube_apiserver::{Config, Features, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::{Pki, ServerNames, tls};
 use rkube_cluster::parts::{NodeRanges, NodeTemplate, Scheduler, Selection, SimulatedNodes};
 use rkube_cluster::{ControlPlane, Controllers, Listener, Part, kubeconfig};
@@ -188,7 +188,7 @@ fn config(store: Arc<dyn Store>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy
         features: Features::default(),
         in_flight_max: InFlightMax::default(),
         token_file: TokenFile::default(),
-        authorization: vec![Mode::Rbac],
+        authorization: vec![Mode::Node, Mode::Rbac],
         anonymous: true,
         client_authority: PKI.ca.certificate.clone(),
         tokens: TokenOptions { signing_key: PKI.service_account_key.clone(), ..TokenOptions::default() },
@@ -198,6 +198,11 @@ fn config(store: Arc<dyn Store>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy
         host_name: "test".to_owned(),
         components: Vec::new(),
         log: Arc::new(|| Ok(())),
+        kubelet: KubeletClient {
+            authority: PKI.ca.certificate.clone(),
+            certificate: Some((PKI.kubelet_client.certificate.clone(), PKI.kubelet_client.key.clone())),
+            ..KubeletClient::default()
+        },
         disabled_plugins: Vec::new(),
     }
 }
@@ -232,5 +237,8 @@ fn listen() -> (Listener, Outside) {
     let kubeconfig = directory.path().join("kubeconfig");
     let text = kubeconfig::render(&url, &PKI.ca.certificate, &PKI.admin);
     std::fs::write(&kubeconfig, text).expect("a directory that can be written to");
-    (Listener { listener, tls, connections_max: CONNECTIONS_MAX }, Outside { url, kubeconfig, _directory: directory })
+    (
+        Listener { listener, also: Vec::new(), tls, connections_max: CONNECTIONS_MAX },
+        Outside { url, kubeconfig, _directory: directory },
+    )
 }

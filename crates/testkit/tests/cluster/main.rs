@@ -15,4 +15,5 @@ mod simulated_nodes;
 mod start;
 mod stateful_sets;
 mod time;
+mod volumes;
 mod workloads;

@@ -1,5 +1,5 @@
-//! Subresources with a road of their own: one file each and a line in [`Write::create_subresource`] or
-//! [`is_connection`]. `status` and others that are updates of a part of the object go the way of updates.
+//! Subresources with a road of their own: one file each and a line in [`Write::create_subresource`]. Those that are passed
+//! on, logs, shells, ports and proxies, are in `connect/`. `status` and others that are updates of a part of the object go the way of updates.
 
 mod binding;
 mod connect;
@@ -22,11 +22,6 @@ use super::write::Write;
 use crate::content::{Answer, Format, Input, status_answer};
 use crate::request::FieldValidation;
 use rkube_catalog::Entry;
-
-/// Subresources that are answered by a node: logs, shells, ports.
-pub fn is_connection(name: &str) -> bool {
-    matches!(name, "log" | "exec" | "attach" | "portforward" | "proxy")
-}
 
 impl Write<'_> {
     /// A POST to a subresource.

@@ -9,9 +9,10 @@ pub fn modes(given: &Given) -> anyhow::Result<Vec<Mode>> {
     let mut modes = Vec::new();
     for name in given.list("authorization-mode") {
         let mode = match name.as_str() {
+            "Node" => Mode::Node,
             "RBAC" => Mode::Rbac,
             "AlwaysAllow" => Mode::AlwaysAllow,
-            "AlwaysDeny" | "ABAC" | "Webhook" | "Node" => {
+            "AlwaysDeny" | "ABAC" | "Webhook" => {
                 bail!("--authorization-mode={name} is refused: rkube does not have this mode yet")
             }
             _ => bail!("authorization-mode {name:?} is not a valid mode"),

@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
-use rkube_apiserver::{Config, InFlightMax};
+use rkube_apiserver::{Config, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::tls;
 use rkube_cluster::{ControlPlane, Controllers, Listener};
 use rkube_controllers::Selection;
@@ -34,7 +34,7 @@ use crate::lifetime::{self, Cluster};
 use crate::logging::{self, Written};
 use crate::pki::{self, Pair, ServerNames};
 use crate::signals::Signals;
-use crate::{advertise, identity, limits, served, tokens, up};
+use crate::{advertise, identity, limits, listening, served, tokens};
 
 const ABOUT: &str = "\
 The API server of a test environment, as rkube stands in for it. RKUBE_CONTROLLERS says which controllers run beside it, in
@@ -82,7 +82,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
     let kinds = served::kinds(rkube_kinds::all(), &joined::<RuntimeConfig>(given, "runtime-config")?.0)?;
     let (token_options, selection) = (token_options(given)?, selection()?);
     let listen = SocketAddr::new(given.parsed("bind-address")?, given.parsed("secure-port")?);
-    let (listener, address) = up::bind(listen, BIND_HINT)?;
+    let (listener, address) = listening::bind(listen, BIND_HINT)?;
     let ranges: ServiceRanges = given.parsed("service-cluster-ip-range")?;
     let advertised = advertised(given, listen.ip(), &ranges)?;
     let pair = serving_pair(given, &ServerNames::of_this_host(ranges.first_address(), listen.ip(), advertised))?;
@@ -114,6 +114,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         components: Vec::new(),
         log: Arc::new(move || log.check(&SystemClock)),
+        kubelet: kubelet_client(given)?,
         disabled_plugins,
     };
     let controllers = Controllers {
@@ -122,7 +123,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
         namespace_grace: NAMESPACE_GRACE,
         node_ranges: None,
     };
-    let listener = Listener { listener, tls, connections_max: limits::connections() };
+    let listener = Listener { listener, also: Vec::new(), tls, connections_max: limits::connections() };
     let control_plane = ControlPlane::start(config, Some(listener), vec![controllers.into()]).await?;
     Ok(Cluster { control_plane, store: store.store, held: () })
 }
@@ -179,6 +180,19 @@ fn token_options(given: &Given) -> anyhow::Result<TokenOptions> {
         extends: given.switch("service-account-extend-token-expiration"),
         keys_url: given.text("service-account-jwks-uri").unwrap_or_default().to_owned(),
     })
+}
+
+/// Without an authority the certificates of nodes are not verified, as there.
+fn kubelet_client(given: &Given) -> anyhow::Result<KubeletClient> {
+    let file = |name: &'static str| given.text(name).map(read).transpose();
+    let certificate = match (file("kubelet-client-certificate")?, file("kubelet-client-key")?) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => bail!("--kubelet-client-certificate and --kubelet-client-key must be given together"),
+    };
+    let authority = file("kubelet-certificate-authority")?.unwrap_or_default();
+    let address_types = given.list("kubelet-preferred-address-types");
+    Ok(KubeletClient { authority, certificate, address_types })
 }
 
 fn read(file: &str) -> anyhow::Result<String> {

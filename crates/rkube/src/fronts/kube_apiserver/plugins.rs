@@ -36,13 +36,15 @@ const ON: &[&str] = &[
     "ResourceQuota",
 ];
 
+/// What has to be turned on.
+const OPTIONAL: &str = "NodeRestriction";
+
 /// Those that it has beside these. rkube has none of them.
 const OFF: &[&str] = &[
     "AlwaysAdmit",
     "NamespaceAutoProvision",
     "NamespaceExists",
     "LimitPodHardAntiAffinityTopology",
-    "NodeRestriction",
     "AlwaysPullImages",
     "ImagePolicyWebhook",
     "PodNodeSelector",
@@ -56,9 +58,10 @@ const OFF: &[&str] = &[
 
 /// The plugins to do without.
 pub fn disabled(given: &Given) -> anyhow::Result<Vec<String>> {
-    let (enabled, disabled) = (given.list("enable-admission-plugins"), given.list("disable-admission-plugins"));
+    let (enabled, mut disabled) = (given.list("enable-admission-plugins"), given.list("disable-admission-plugins"));
     for (flag, names) in [("enable", &enabled), ("disable", &disabled)] {
-        let is_known = |name: &&String| ON.contains(&name.as_str()) || OFF.contains(&name.as_str());
+        let is_known =
+            |name: &&String| *name == OPTIONAL || ON.contains(&name.as_str()) || OFF.contains(&name.as_str());
         if let Some(name) = names.iter().find(|name| !is_known(name)) {
             bail!("{flag}-admission-plugins plugin {name:?} is unknown");
         }
@@ -68,6 +71,9 @@ pub fn disabled(given: &Given) -> anyhow::Result<Vec<String>> {
     }
     if let Some(name) = enabled.iter().find(|name| OFF.contains(&name.as_str())) {
         bail!("--enable-admission-plugins={name} is refused: rkube does not have this plugin yet");
+    }
+    if !enabled.iter().any(|name| name == OPTIONAL) && !disabled.iter().any(|name| name == OPTIONAL) {
+        disabled.push(OPTIONAL.to_owned());
     }
     Ok(disabled)
 }
@@ -80,8 +86,9 @@ mod tests {
     #[test]
     fn plugins_are_known_by_their_names() {
         let table = [
-            (&["--disable-admission-plugins=ServiceAccount,AlwaysDeny"][..], Ok(2)),
-            (&["--enable-admission-plugins=PodSecurity"], Ok(0)),
+            (&["--disable-admission-plugins=ServiceAccount,AlwaysDeny"][..], Ok(3)),
+            (&["--enable-admission-plugins=PodSecurity"], Ok(1)),
+            (&["--enable-admission-plugins=NodeRestriction"], Ok(0)),
             (&["--disable-admission-plugins=X"], Err("disable-admission-plugins plugin \"X\" is unknown")),
             (
                 &["--enable-admission-plugins=AlwaysPullImages"],

@@ -51,6 +51,22 @@ pub async fn patch_status(client: &Client, path: &str, patch: String) -> Result<
     Ok(Some(revision(&body).unwrap_or(0)))
 }
 
+/// Writes a status, and says what the object is then. None: it is gone, or another.
+pub async fn patch_whole(client: &Client, path: &str, patch: String) -> Result<Option<Value>, Error> {
+    let answer = exchange(client, Method::PATCH, path, STRATEGIC, patch).await?;
+    match verdict(answer.status()) {
+        Some(Answer::Done) => {}
+        Some(_) => return Ok(None),
+        None => return Err(refused(Method::PATCH, path, answer).await),
+    }
+    let body = answer.into_body().collect().await?.to_bytes();
+    json::parse(&body).map(Some).map_err(|error| Error::Refused {
+        method: Method::PATCH,
+        path: path.to_owned(),
+        why: error.to_string(),
+    })
+}
+
 /// Of an object as the server writes it. Its metadata comes first, and nothing in there comes before that looks like it.
 fn revision(body: &[u8]) -> Option<u64> {
     const FIELD: &[u8] = b"\"resourceVersion\":\"";
