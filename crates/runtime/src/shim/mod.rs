@@ -60,6 +60,7 @@ fn run(directory: &Path, clock: Clock) -> io::Result<()> {
     // Its children start in the namespaces of containers: nobody there is to look into them before they are the container's.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     let _leads_one_already = rustix::process::setsid();
+    let _only_a_name = rustix::thread::set_name(c"rkube-shim");
     rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     let cgroups = configuration.hierarchies.open();

@@ -48,6 +48,8 @@ async fn a_plain_pod_runs_until_it_is_deleted() {
     assert_eq!(pod.get("status").str("podIP"), "10.0.0.2");
     assert_eq!(pod.get("status").str("hostIP"), "192.0.2.1");
     assert!(node.pods.find("ns", "p").is_some());
+    let writes = || node.api.writes.lock().iter().filter(|write| write.starts_with("PATCH pods")).count();
+    assert_eq!(writes(), 1, "one write says it all");
     node.seconds(3600).await;
     assert_eq!(node.shows("p"), "Running a:running+");
     node.delete("p", 30).await;
@@ -59,6 +61,7 @@ async fn a_plain_pod_runs_until_it_is_deleted() {
     assert!(node.pods.find("ns", "p").is_none());
     let deletes: Vec<_> = node.api.writes.lock().iter().filter(|write| write.starts_with("DELETE")).cloned().collect();
     assert_eq!(deletes, ["DELETE pods/p"]);
+    assert_eq!(writes(), 2);
 }
 
 #[tokio::test(start_paused = true)]

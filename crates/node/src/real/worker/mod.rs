@@ -62,6 +62,8 @@ pub(super) struct Worker {
     hook_errors: HashMap<Text, String>,
     writer: report::Writer,
     wake_micros: Option<i64>,
+    /// When it began to be started, or to be stopped.
+    begun_micros: i64,
 }
 
 /// Where a pod comes from.
@@ -188,7 +190,9 @@ impl Worker {
             hook_errors: HashMap::new(),
             writer: report::Writer::default(),
             wake_micros: None,
+            begun_micros: 0,
         };
+        worker.begun_micros = worker.now();
         worker.adopt(found);
         worker
     }
