@@ -7,6 +7,10 @@ const PORT: u16 = 10250;
 /// Which of a node's addresses is taken; upstream's order.
 const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
+/// The order of clusters whose nodes need not be in anybody's DNS, as kubeadm has it: a host's own name often leads to its
+/// loopback, which nobody is passed on to.
+const ADDRESSES_FIRST: [&str; 3] = ["InternalIP", "ExternalIP", "Hostname"];
+
 /// The server as a client of nodes.
 #[derive(Clone)]
 pub struct KubeletClient {
@@ -26,6 +30,15 @@ impl Default for KubeletClient {
 }
 
 impl KubeletClient {
+    /// Of a cluster that issues all certificates itself. PEM.
+    pub fn of_cluster(authority: &str, certificate: &str, key: &str) -> KubeletClient {
+        KubeletClient {
+            authority: authority.to_owned(),
+            certificate: Some((certificate.to_owned(), key.to_owned())),
+            address_types: ADDRESSES_FIRST.map(str::to_owned).to_vec(),
+        }
+    }
+
     pub fn address_of<'a>(&self, node: &'a Value) -> Option<&'a str> {
         let addresses = node.get("status").list("addresses");
         let of_type = |wanted: &String| addresses.iter().find(|one| one.str("type") == wanted);

@@ -26,6 +26,7 @@ mod kubelet;
 mod legacy_tokens;
 mod limits;
 mod metrics;
+mod node_metrics;
 mod nodes;
 mod openapi;
 mod openid;

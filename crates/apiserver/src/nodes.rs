@@ -7,6 +7,9 @@ use rkube_machinery::{Status, Value};
 
 /// Somebody who has nodes.
 pub trait NodeProvider: Send + Sync + 'static {
+    /// Whether a node of this name is one of these.
+    fn has(&self, node: &str) -> bool;
+
     /// What is said to a connection to one of them, or to a pod on it; None where the node is not one of these.
     fn connect(&self, connection: &Connection<'_>) -> Option<NodeAnswer>;
 

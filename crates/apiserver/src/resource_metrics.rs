@@ -1,13 +1,16 @@
 //! `metrics.k8s.io`: what nodes and pods use of CPU and memory, as whoever has the nodes says when asked. It is served, and
 //! in discovery, only when there is somebody; nothing of it is stored or watched.
 
+use std::sync::{Arc, OnceLock};
+
 use http::StatusCode;
 use rkube_catalog::Snapshot;
 use rkube_machinery::selector::{fields, labels};
 use rkube_machinery::{GroupResource, Status, Value, object};
 
 use crate::content::{Answer, Offer, Subject, accept, value_answer};
-use crate::nodes::NodeProvider;
+use crate::node_metrics::NodeMetrics;
+use crate::nodes::Nodes;
 use crate::request::{Query, RequestInfo};
 
 const GROUP: &str = "metrics.k8s.io";
@@ -21,7 +24,44 @@ pub fn is_here(catalog: &Snapshot, group: &str, version: &str) -> bool {
     group == GROUP && version == VERSION && !catalog.has_group_version(GROUP, VERSION)
 }
 
-pub fn answer(provider: &dyn NodeProvider, info: &RequestInfo, query: &Query, accepts: &str) -> Result<Answer, Status> {
+/// Who knows what nodes use: somebody in this process, the nodes themselves, or both.
+#[derive(Default)]
+pub struct Sources {
+    pub nodes: Arc<Nodes>,
+    /// Once somebody wants them to be asked.
+    pub asked: OnceLock<Arc<NodeMetrics>>,
+}
+
+impl Sources {
+    pub fn is_any(&self) -> bool {
+        self.nodes.provider().is_some() || self.asked.get().is_some()
+    }
+
+    fn nodes(&self) -> Vec<Value> {
+        let mut all = self.nodes.provider().map(|provider| provider.node_metrics()).unwrap_or_default();
+        if let Some(asked) = self.asked.get() {
+            all.extend(asked.nodes());
+            all.sort_by(|one, other| name_of(one).cmp(&name_of(other)));
+        }
+        all
+    }
+
+    fn pods(&self, namespace: Option<&str>) -> Vec<Value> {
+        let mut all = self.nodes.provider().map(|provider| provider.pod_metrics(namespace)).unwrap_or_default();
+        if let Some(asked) = self.asked.get() {
+            all.extend(asked.pods(namespace));
+            all.sort_by(|one, other| name_of(one).cmp(&name_of(other)));
+        }
+        all
+    }
+}
+
+fn name_of(metrics: &Value) -> (&str, &str) {
+    let metadata = metrics.get("metadata");
+    (metadata.str("namespace"), metadata.str("name"))
+}
+
+pub fn answer(sources: &Sources, info: &RequestInfo, query: &Query, accepts: &str) -> Result<Answer, Status> {
     let found = RESOURCES.iter().find(|(resource, _, namespaced)| {
         info.resource == *resource && info.subresource.is_empty() && (*namespaced || info.namespace.is_empty())
     });
@@ -33,7 +73,7 @@ pub fn answer(provider: &dyn NodeProvider, info: &RequestInfo, query: &Query, ac
     let subject = if info.verb == "list" { Subject::List } else { Subject::Object };
     let accepted = accept(accepts, subject, Offer { tables: false, is_custom: true })?;
     let namespace = Some(info.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-    let all = if *resource == "nodes" { provider.node_metrics() } else { provider.pod_metrics(namespace) };
+    let all = if *resource == "nodes" { sources.nodes() } else { sources.pods(namespace) };
     let api_version = format!("{GROUP}/{VERSION}");
     let value = if info.verb == "get" {
         let missing = || {

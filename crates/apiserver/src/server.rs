@@ -38,12 +38,14 @@ use crate::kubelet::KubeletClient;
 use crate::legacy_tokens;
 use crate::limits::{InFlightMax, Limits};
 use crate::metrics::Metrics;
+use crate::node_metrics::{Asker, NodeMetrics};
 use crate::nodes::{NodeProvider, Nodes};
 use crate::openapi::OpenApi;
 use crate::openid;
 use crate::proxy::{KubeletTls, Proxy};
 use crate::registry::{Component, Engine, Registry};
 use crate::repair::{self, Repair};
+use crate::resource_metrics::Sources;
 use crate::stages::{Pages, Road};
 
 /// How long the end waits for the server's lease and endpoint to be removed.
@@ -179,6 +181,29 @@ impl ApiServer {
         self.road.registry.nodes.provide(provider);
     }
 
+    /// Asks real nodes what they and their pods use, and serves `metrics.k8s.io` from what they say. Once is enough.
+    pub fn measure_nodes(&self) {
+        let Registry { catalog, nodes, kubelet, proxy, clock, .. } = &*self.road.registry;
+        let metrics = Arc::new(NodeMetrics::new(catalog, clock));
+        let asker = Asker {
+            catalog: Arc::downgrade(catalog),
+            nodes: nodes.clone(),
+            kubelet: kubelet.clone(),
+            proxy: proxy.clone(),
+            clock: clock.clone(),
+        };
+        let known = Arc::downgrade(&metrics);
+        if self.road.pages.usage.asked.set(metrics).is_ok() {
+            let mut draining = self.draining.subscribe();
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = asker.run(known) => {}
+                    _ = draining.wait_for(|draining| *draining) => {}
+                }
+            });
+        }
+    }
+
     /// Ends watches and lets clients go elsewhere. Requests under way are answered.
     pub fn drain(&self) {
         self.draining.send_replace(true);
@@ -269,7 +294,7 @@ fn road(config: Config, registry: &Arc<Registry>) -> Road {
             metrics: metrics.clone(),
             openapi: OpenApi::default(),
             openid,
-            nodes: registry.nodes.clone(),
+            usage: Sources { nodes: registry.nodes.clone(), ..Sources::default() },
         },
         response_compression: config.features.response_compression,
     }

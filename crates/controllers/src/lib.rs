@@ -5,6 +5,8 @@
 mod amount;
 mod clusterrole_aggregation;
 mod conditions;
+mod cron_jobs;
+mod daemon_sets;
 mod deployments;
 mod endpoints;
 mod endpointslice;
@@ -31,6 +33,7 @@ mod service_cidrs;
 mod services;
 mod stateful_sets;
 mod template;
+mod template_hash;
 mod ttl_after_finished;
 mod volume_protection;
 
@@ -129,6 +132,8 @@ pub fn start(config: &Config) -> Manager {
     starter.add("job-controller", "job-controller", jobs::run);
     starter.add("ttl-after-finished-controller", "ttl-after-finished-controller", ttl_after_finished::run);
     starter.add("statefulset-controller", "statefulset-controller", stateful_sets::run);
+    starter.add("daemonset-controller", "daemon-set-controller", daemon_sets::run);
+    starter.add("cronjob-controller", "cronjob-controller", cron_jobs::run);
     let missing = config.selection.missing(&starter.there);
     if !missing.is_empty() {
         tracing::warn!(controllers = missing.join(","), "these controllers do not exist yet");

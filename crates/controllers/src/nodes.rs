@@ -1,6 +1,7 @@
 //! The view of nodes that controllers share who place, count or publish what runs on them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
 use rkube_machinery::Text;
@@ -9,6 +10,9 @@ use rkube_operator::kube::core::ApiResource;
 use rkube_operator::{Caches, Informer, Item, Selection};
 use serde::Deserialize;
 
+use crate::metadata::{Labels, Pairs};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +20,8 @@ pub struct Node {
     pub name: Text,
     pub uid: Text,
     pub deleting: bool,
+    pub labels: Arc<Labels>,
+    pub taints: Vec<Taint>,
     /// Empty if it is in none.
     pub zone: Text,
     /// Whether the condition `Ready` is true.
@@ -24,6 +30,13 @@ pub struct Node {
     pub out_of_service: bool,
     /// The addresses that its pods get. What cannot be read is left out: the API server read it before.
     pub pod_cidrs: Vec<Subnet>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taint {
+    pub key: Text,
+    pub value: Text,
+    pub effect: Text,
 }
 
 /// All nodes.
@@ -42,15 +55,17 @@ impl Node {
         };
         let Raw { metadata, spec, status } = raw;
         let ready = status.conditions.iter().flatten().find(|condition| condition.kind == "Ready");
-        let mut taints = spec.taints.iter().flatten();
+        let taints: Vec<Taint> = spec.taints.iter().flatten().map(RawTaint::read).collect();
         let cidrs = spec.pod_cidrs.iter().flatten();
         Some(Node {
             name: item.name.clone(),
             uid: item.uid.clone(),
             deleting: metadata.deletion_timestamp.is_some(),
-            zone: metadata.labels.and_then(|labels| labels.zone).map(|zone| Text::new(&zone)).unwrap_or_default(),
+            zone: Text::new(metadata.labels.get(ZONE).unwrap_or_default()),
+            labels: metadata.labels.to_labels().shared(),
             ready: ready.is_some_and(|condition| condition.status == "True"),
-            out_of_service: taints.any(|taint| taint.key == OUT_OF_SERVICE),
+            out_of_service: taints.iter().any(|taint| taint.key == OUT_OF_SERVICE),
+            taints,
             pod_cidrs: cidrs.filter_map(|cidr| Subnet::parse_sloppy(&cidr.0)).collect(),
         })
     }
@@ -70,16 +85,9 @@ struct Raw<'a> {
 #[serde(default, rename_all = "camelCase")]
 struct RawMetadata<'a> {
     #[serde(borrow)]
-    labels: Option<RawLabels<'a>>,
+    labels: Pairs<'a>,
     #[serde(borrow)]
     deletion_timestamp: Option<Cow<'a, str>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawLabels<'a> {
-    #[serde(borrow, rename = "topology.kubernetes.io/zone")]
-    zone: Option<Cow<'a, str>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -95,6 +103,17 @@ struct RawSpec<'a> {
 struct RawTaint<'a> {
     #[serde(borrow)]
     key: Cow<'a, str>,
+    #[serde(borrow, default)]
+    value: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    effect: Option<Cow<'a, str>>,
+}
+
+impl RawTaint<'_> {
+    fn read(&self) -> Taint {
+        let text = |text: &Option<Cow<'_, str>>| Text::new(text.as_deref().unwrap_or_default());
+        Taint { key: Text::new(&self.key), value: text(&self.value), effect: text(&self.effect) }
+    }
 }
 
 #[derive(Deserialize)]

@@ -12,7 +12,7 @@ use rkube_runtime::images::REGISTRIES;
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 use crate::identity::IdentityFlags;
 use crate::node_addresses::NodeAddressFlags;
-use crate::real_node::RealNodeFlags;
+use crate::node_flags::RealNodeFlags;
 use crate::simulated_nodes::SimulatedNodeFlags;
 
 /// The Kubernetes release whose interface rkube serves.

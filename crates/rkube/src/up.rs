@@ -5,7 +5,7 @@
 //! any, and the kubeconfig is there before `ready` is said.
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use rkube_cluster::certificates::tls;
 use rkube_cluster::{ControlPlane, Controllers, Listener, Scheduler};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
-use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
 
 use crate::cli::Up;
 use crate::control::Door;
 use crate::flags::StoreChoice;
 use crate::host::{Started, SystemClock, SystemEntropy};
 use crate::lifetime::Cluster;
+use crate::listening::bind;
 use crate::lock::Lock;
 use crate::logging::Written;
 use crate::pki::{self, ServerNames};
@@ -34,8 +34,6 @@ use crate::{
 };
 
 const LISTEN_HINT: &str = "choose another address with --listen, such as 127.0.0.1:0 for a free port";
-/// How often to ask whether a client that says nothing is still there; upstream's.
-const KEEPALIVE_PERIOD: Duration = Duration::from_secs(3 * 60);
 
 /// Returns when a signal has ended the cluster in good order.
 pub fn run(options: &Up, started: Started) -> anyhow::Result<()> {
@@ -98,11 +96,11 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         components: Vec::new(),
         log: Arc::new(move || log.check(&SystemClock)),
-        kubelet: KubeletClient {
-            authority: pki.ca.certificate.clone(),
-            certificate: Some((pki.kubelet_client.certificate.clone(), pki.kubelet_client.key.clone())),
-            ..KubeletClient::default()
-        },
+        kubelet: KubeletClient::of_cluster(
+            &pki.ca.certificate,
+            &pki.kubelet_client.certificate,
+            &pki.kubelet_client.key,
+        ),
         disabled_plugins: Vec::new(),
     };
     let serving = options.identity.serving()?;
@@ -156,18 +154,6 @@ fn announce(cluster: &Cluster<Held>, started: Started) -> anyhow::Result<()> {
         .context("cannot write to stdout")
 }
 
-/// `hint`: what to do if it cannot be.
-pub fn bind(listen: SocketAddr, hint: &str) -> anyhow::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(listen).with_context(|| format!("cannot listen on {listen}: {hint}"))?;
-    listener.set_nonblocking(true)?;
-    // Accepted connections inherit it.
-    set_socket_keepalive(&listener, true)?;
-    set_tcp_keepidle(&listener, KEEPALIVE_PERIOD)?;
-    set_tcp_keepintvl(&listener, KEEPALIVE_PERIOD)?;
-    let address = listener.local_addr()?;
-    Ok((listener, address))
-}
-
 /// Where a client on this host reaches the address.
 fn url(address: SocketAddr) -> String {
     let ip = match address.ip() {
@@ -204,12 +190,5 @@ mod tests {
         for (address, expected) in table {
             assert_eq!(url(address.parse().unwrap()), expected);
         }
-    }
-
-    #[test]
-    fn a_port_in_use_is_said_with_the_way_out() {
-        let (_held, address) = bind("127.0.0.1:0".parse().unwrap(), LISTEN_HINT).unwrap();
-        let error = format!("{:#}", bind(address, LISTEN_HINT).unwrap_err());
-        assert!(error.contains("--listen") && error.contains("in use"), "{error}");
     }
 }

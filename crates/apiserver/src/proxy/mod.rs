@@ -10,6 +10,8 @@ mod html;
 mod location;
 mod relay;
 mod rewrite;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::pin::Pin;

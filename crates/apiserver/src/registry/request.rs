@@ -55,9 +55,13 @@ impl Request<'_> {
         if allowed && placed { Ok(()) } else { Err(Status::method_not_allowed()) }
     }
 
-    /// Whether the request is passed on: to a node, a pod or a service.
-    pub fn connects(&self) -> bool {
-        matches!(self.part, Part::Other("exec" | "attach" | "portforward" | "proxy"))
+    /// Whether the request is passed on: to a node, a pod or a service. `upgrades`: the client wants another protocol.
+    pub fn connects(&self, upgrades: bool) -> bool {
+        match self.part {
+            Part::Other("exec" | "attach" | "portforward" | "proxy") => true,
+            Part::Other("log") => upgrades,
+            _ => false,
+        }
     }
 
     /// The namespace that the request is in; empty for kinds that have none.

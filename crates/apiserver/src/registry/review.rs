@@ -201,3 +201,7 @@ pub fn user_info(user: &User) -> Value {
     }
     info
 }
+
+#[cfg(test)]
+#[path = "review_tests.rs"]
+mod tests;

@@ -13,8 +13,8 @@ use crate::content::{Accept, Answer, Offer, Subject, accept, discovery_accept, r
 use crate::health::Health;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
-use crate::nodes::Nodes;
 use crate::openapi::OpenApi;
+use crate::resource_metrics::Sources;
 use crate::{discovery, health, openid, resource_metrics, version};
 
 /// What pages are made from, beside the catalog of the request.
@@ -23,7 +23,7 @@ pub struct Pages {
     pub metrics: Arc<Metrics>,
     pub openapi: OpenApi,
     pub openid: Option<OpenId>,
-    pub nodes: Arc<Nodes>,
+    pub usage: Sources,
 }
 
 impl Pages {
@@ -48,7 +48,7 @@ impl Pages {
         }
         let header = incoming.header(header::ACCEPT);
         let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
-        let has_metrics = self.nodes.provider().is_some();
+        let has_metrics = self.usage.is_any();
         let value = match segments.as_slice() {
             ["metrics"] => {
                 let text = self.metrics.render(&self.health.catalog, &*self.health.store);

@@ -17,7 +17,7 @@ use crate::content::{
     Accept, Answer, IsStatus, Offer, Subject, Transform, UnavailableForm, accept, read_body, unavailable_form,
 };
 use crate::limits::{HEAVY_BYTES, Limits};
-use crate::proxy::Visit;
+use crate::proxy::{Visit, wanted_upgrade};
 use crate::registry::{Registry, Reply, Request, change::part_of, internal_group, internal_package};
 use crate::request::{Query, RequestInfo};
 use crate::{apart, warnings};
@@ -42,7 +42,7 @@ where
     let agent = incoming.header(header::USER_AGENT);
     let content_type = incoming.header(header::CONTENT_TYPE);
     let request = Request { catalog, served, info, query, accept: Accept::PLAIN, user, agent, content_type, part };
-    if request.connects() {
+    if request.connects(wanted_upgrade(&parts.headers).is_some()) {
         let body = body.take().map(|body| body.map_err(Into::into).boxed_unsync()).unwrap_or_default();
         let reply = Box::pin(registry.connect(&request, Visit { parts, body })).await;
         return finish(incoming, reply, incoming.pretty);

@@ -29,10 +29,8 @@ where
     if info.target == Target::Path {
         return pages.answer(limits, incoming).await;
     }
-    if let Some(provider) = pages.nodes.provider()
-        && resource_metrics::is_here(catalog, &info.group, &info.version)
-    {
-        return resource_metrics::answer(provider, info, incoming.query, incoming.header(header::ACCEPT));
+    if pages.usage.is_any() && resource_metrics::is_here(catalog, &info.group, &info.version) {
+        return resource_metrics::answer(&pages.usage, info, incoming.query, incoming.header(header::ACCEPT));
     }
     let Some(served) = catalog.find(&info.group, &info.version, &info.resource) else {
         return missing::no_such_resource(catalog, info);

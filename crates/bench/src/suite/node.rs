@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::servers::Rkube;
 use super::{Suite, progress};
-use crate::client::{Call, Protocol, Server};
+use crate::client::{Call, Connection, Protocol, Server};
 use crate::figures::{self, Work};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -177,14 +177,24 @@ impl Node {
         Ok(Node { rkube, program: suite.options.rkube.clone(), data })
     }
 
-    /// The shims and what holds the pods' namespaces: whoever is called so in this network or below.
+    /// The shims of this network, and what holds their pods' namespaces, which is forked from them.
     fn shims(&self) -> Vec<PathBuf> {
         let all = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
-        all.filter(|process| {
-            let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
-            line.starts_with(b"rkube shim\0") || line.starts_with(b"rkube\0shim\0") || line.starts_with(b"pause\0")
-        })
-        .collect()
+        let is_shim = |process: &PathBuf| {
+            std::fs::read(process.join("cmdline"))
+                .is_ok_and(|line| line.starts_with(b"rkube shim\0") || line.starts_with(b"rkube\0shim\0"))
+        };
+        let named: Vec<PathBuf> = all.filter(is_shim).collect();
+        let network = |process: &Path| std::fs::read_link(process.join("ns/net")).ok();
+        let own = network(Path::new("/proc/self"));
+        let parent = |process: &Path| {
+            let status = std::fs::read_to_string(process.join("status")).ok()?;
+            Some(Path::new("/proc").join(status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim()))
+        };
+        let is_own = |process: &PathBuf| {
+            network(process) == own || parent(process).is_some_and(|parent| network(&parent) == own)
+        };
+        named.into_iter().filter(is_own).collect()
     }
 
     async fn until_processes(&self, count: usize) -> Result<()> {
@@ -257,6 +267,7 @@ async fn exec(server: &Server, pod: &str) -> Result<Duration> {
 
 /// The events of all pods, from now on.
 struct Watch {
+    _connection: Connection,
     body: Incoming,
     buffer: Vec<u8>,
 }
@@ -267,7 +278,7 @@ impl Watch {
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or("0").to_owned();
         let mut connection = server.connect(Protocol::Http1).await?;
         let answer = connection.send(&Call::get(format!("{PODS}?watch=1&resourceVersion={version}"))).await?;
-        Ok(Watch { body: answer.into_body(), buffer: Vec::new() })
+        Ok(Watch { _connection: connection, body: answer.into_body(), buffer: Vec::new() })
     }
 
     async fn next(&mut self) -> Result<Value> {

@@ -4,6 +4,7 @@
 //! the opposite one, before the server does.
 
 mod controllers;
+mod metrics_reader;
 mod real_node;
 mod scheduler;
 mod simulated_nodes;

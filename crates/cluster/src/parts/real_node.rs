@@ -20,7 +20,7 @@ use rkube_runtime::api::Runtime;
 use rustls::ServerConfig;
 use tokio::sync::{Notify, watch};
 
-use super::Part;
+use super::{Part, metrics_reader};
 use crate::host::{Host, node_user};
 
 const AGENT: &str = "kubelet";
@@ -96,6 +96,7 @@ fn start(options: RealNode, host: &Host) -> Manager {
         tls: options.tls,
     };
     let server = Arc::new(server);
+    host.server().measure_nodes();
     manager.add("kubelet-server", move || server.clone().run());
     if let Some(network) = options.network {
         let (caches, network) = (caches.clone(), network);
@@ -224,6 +225,7 @@ async fn follow_ranges((node, changed): (Informer<NodeView>, Arc<Notify>), netwo
 
 /// Waits until the node takes pods.
 async fn ready(host: Host, name: String) {
+    metrics_reader::create_role(&host).await;
     let caches = Caches::new(host.source(node_user(&name)));
     let (node, changed) = own_node(&caches, &name);
     while !node.all().first().is_some_and(|node| node.is_ready) {

@@ -3,19 +3,15 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rkube_apiserver::{Connection, NodeAnswer, NodeProvider};
 use rkube_machinery::{Status, Value};
 use rkube_node::simulated;
 pub use rkube_node::simulated::{NODES_MAX, Template as NodeTemplate};
-use rkube_operator::kube;
-use rkube_operator::kube::api::{Api, PostParams};
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::{Caches, Manager, Selection};
 use tokio::sync::Notify;
 
-use super::Part;
+use super::{Part, metrics_reader};
 use crate::host::{Host, component_user, node_user};
 
 const AGENT: &str = "kubelet";
@@ -43,12 +39,14 @@ impl From<SimulatedNodes> for Part {
 fn start(options: SimulatedNodes, host: &Host) -> Manager {
     let SimulatedNodes { count, template, ranges_are_given } = options;
     let caches = Caches::new(host.source(component_user(FLEET, &FLEET_GROUPS)));
+    let keeper = host.client_for(&caches, component_user(FLEET, &FLEET_GROUPS), AGENT);
     let (clients, noting) = (host.clone(), caches.clone());
     let (manager, provider) = simulated::start(simulated::Config {
         count,
         template,
         caches,
         client: Box::new(move |node| clients.client_for(&noting, node_user(node), AGENT)),
+        keeper,
         clock: host.clock().clone(),
         ranges_are_given,
     });
@@ -60,6 +58,10 @@ fn start(options: SimulatedNodes, host: &Host) -> Manager {
 struct Reached(simulated::Provider);
 
 impl NodeProvider for Reached {
+    fn has(&self, node: &str) -> bool {
+        self.0.has(node)
+    }
+
     fn connect(&self, connection: &Connection<'_>) -> Option<NodeAnswer> {
         let Connection { node, subresource, .. } = *connection;
         let said = |what: &str| format!("node \"{node}\" is simulated: its containers run nothing, so that {what}");
@@ -78,36 +80,9 @@ impl NodeProvider for Reached {
     }
 }
 
-/// Lets those who may view things see what nodes and pods use, as those do who bring `metrics.k8s.io` elsewhere.
-async fn create_reader_role(host: &Host) {
-    const AGGREGATES: [&str; 3] = ["admin", "edit", "view"];
-    let label = |role: &str| (format!("rbac.authorization.k8s.io/aggregate-to-{role}"), "true".to_owned());
-    let role = ClusterRole {
-        metadata: ObjectMeta {
-            name: Some("system:aggregated-metrics-reader".to_owned()),
-            labels: Some(AGGREGATES.into_iter().map(label).collect()),
-            ..ObjectMeta::default()
-        },
-        rules: Some(vec![PolicyRule {
-            api_groups: Some(vec!["metrics.k8s.io".to_owned()]),
-            resources: Some(vec!["pods".to_owned(), "nodes".to_owned()]),
-            verbs: ["get", "list", "watch"].map(str::to_owned).to_vec(),
-            ..PolicyRule::default()
-        }]),
-        ..ClusterRole::default()
-    };
-    let roles: Api<ClusterRole> = Api::all(host.client(component_user(FLEET, &FLEET_GROUPS), AGENT));
-    match roles.create(&PostParams::default(), &role).await {
-        Ok(_) => {}
-        // What people made of it stays.
-        Err(kube::Error::Api(status)) if status.code == 409 => {}
-        Err(error) => tracing::warn!(%error, "the role for those who read metrics cannot be made"),
-    }
-}
-
 /// Waits until the nodes are there. They are registered at once, so that the number and one of them will do.
 async fn registered(host: Host, count: usize, last: String) {
-    create_reader_role(&host).await;
+    metrics_reader::create_role(&host).await;
     let caches = Caches::new(host.source(component_user(FLEET, &FLEET_GROUPS)));
     let changed = Arc::new(Notify::new());
     let notify = changed.clone();

@@ -3,7 +3,6 @@
 //! of Deployments.
 
 mod act;
-mod hash;
 mod plan;
 #[cfg(test)]
 mod plan_tests;

@@ -6,11 +6,11 @@ use std::cmp::Reverse;
 
 use rkube_machinery::Text;
 
-use crate::deployments::hash;
 use crate::deployments::revisions::{self, DESIRED, MAX};
 use crate::deployments::sets::{Set, Sets, by_age};
 use crate::deployments::status::{self, Progress};
 use crate::deployments::view::{Deployment, Status, Strategy};
+use crate::template_hash::template_hash;
 
 /// A name may have so many letters.
 const NAME_MAX: usize = 253;
@@ -109,7 +109,7 @@ fn next_revision(sets: &Sets) -> i64 {
 }
 
 fn create(deployment: &Deployment, sets: &Sets) -> Work {
-    let hash = hash::template_hash(&deployment.item.json, deployment.status.collision_count);
+    let hash = template_hash(&deployment.item.json, deployment.status.collision_count);
     let room = NAME_MAX - 1 - hash.len();
     let name = &deployment.item.name;
     let name = name.get(..room).unwrap_or(name);

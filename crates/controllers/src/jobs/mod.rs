@@ -25,7 +25,7 @@ use crate::Context;
 use crate::metadata::Owner;
 use crate::pods::{self, Pod};
 
-pub use view::{Job, jobs};
+pub use view::{ByController, Job, jobs};
 
 const NAME: &str = "job-controller";
 /// As many Jobs at a time as upstream's.

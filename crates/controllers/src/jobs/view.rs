@@ -1,16 +1,17 @@
 //! Jobs as their controllers see them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1 as batch;
 use rkube_machinery::Text;
 use rkube_machinery::selector::labels::Selector;
 use rkube_operator::kube::core::ApiResource;
-use rkube_operator::{Caches, Informer, Item, Selection};
+use rkube_operator::{Caches, Index, Informer, Item, Key, Selection};
 use serde::{Deserialize, Serialize};
 
 use crate::conditions::{self, Condition};
-use crate::metadata::{Labels, RawMetadata, RawSelector, read_selector, seconds};
+use crate::metadata::{Labels, Owner, RawMetadata, RawSelector, read_selector, seconds};
 use crate::replica_sets::is_zero;
 
 pub const COMPLETE: &str = "Complete";
@@ -25,6 +26,7 @@ const OUR_NAME: &str = "kubernetes.io/job-controller";
 pub struct Job {
     /// The whole object is at hand, and shared with who has it anyway.
     pub item: Item,
+    pub controller: Option<Arc<Owner>>,
     pub deleted: Option<i64>,
     pub selector: Selector,
     pub parallelism: i64,
@@ -128,6 +130,17 @@ pub struct Uncounted {
     pub failed: Vec<Text>,
 }
 
+/// Jobs by the uid of their controller.
+pub struct ByController;
+
+impl Index<Job> for ByController {
+    type Key = Text;
+
+    fn keys(_: &Key, job: &Job) -> impl IntoIterator<Item = Text> {
+        job.controller.as_ref().map(|owner| owner.uid.clone())
+    }
+}
+
 /// All Jobs.
 pub fn jobs(caches: &Caches) -> Informer<Job> {
     caches.view(&ApiResource::erase::<batch::Job>(&()), Selection::default(), Job::read)
@@ -146,6 +159,7 @@ impl Job {
         let policy = spec.pod_replacement_policy.as_deref();
         Some(Job {
             item: item.clone(),
+            controller: metadata.controller(),
             deleted: metadata.deleted(),
             selector: read_selector(spec.selector.as_ref()),
             parallelism: spec.parallelism.unwrap_or(1),

@@ -165,7 +165,8 @@ fn claims_go_with_whom_they_are_to() {
     };
     let (by_set, by_pod): (&[_], &[_]) = (&[("StatefulSet", "s", true)], &[("Pod", "s-3", true)]);
     // Both policies, the ordinal, and who owns the claim.
-    let table: [(&str, &str, i64, &[(&str, &str, bool)]); 7] = [
+    type Updates<'a> = &'a [(&'a str, &'a str, bool)];
+    let table: [(&str, &str, i64, Updates<'_>); 7] = [
         ("Retain", "Retain", 0, &[]),
         ("Delete", "Retain", 0, by_set),
         ("Delete", "Retain", 3, by_set),

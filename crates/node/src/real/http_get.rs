@@ -188,3 +188,87 @@ async fn exchange_over(
     }
     Ok((code, kept.freeze(), location.and_then(|location| location.to_str().map(str::to_owned).ok())))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use rkube_machinery::json;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Answers each connection with the next of these, and says what was asked.
+    async fn serve(answers: Vec<String>) -> (u16, tokio::task::JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = tokio::spawn(async move {
+            let mut asked = Vec::new();
+            for answer in answers {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut text = Vec::new();
+                while !text.ends_with(b"\r\n\r\n") {
+                    let mut bytes = [0; 1024];
+                    let count = stream.read(&mut bytes).await.unwrap();
+                    text.extend_from_slice(&bytes[..count]);
+                }
+                // Who asks may not want to hear all of it.
+                let _ = stream.write_all(answer.as_bytes()).await;
+                asked.push(String::from_utf8(text).unwrap());
+            }
+            asked
+        });
+        (port, asked)
+    }
+
+    fn get(port: u16, more: &str) -> Get {
+        let action = json::parse(format!(r#"{{"port":{port},"path":"/a?b=c"{more}}}"#).as_bytes()).unwrap();
+        Get::of_action(&action, &Value::object(), Some(Ipv4Addr::LOCALHOST.into()), "kube-probe/1.36").unwrap()
+    }
+
+    fn answer(head: &str, body: &str) -> String {
+        format!("HTTP/1.1 {head}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    }
+
+    #[tokio::test]
+    async fn it_asks_as_upstream_does_and_follows_on_the_same_host() {
+        let found = answer("302 Found\r\nLocation: /elsewhere", "");
+        let (port, asked) = serve(vec![found, answer("200 OK", "hello")]).await;
+        let headers = r#","httpHeaders":[{"name":"X-One","value":"1"},{"name":"Host","value":"example.com"}]"#;
+        let said = send(get(port, headers)).await.unwrap();
+        assert_eq!((said.code, &said.body[..]), (200, &b"hello"[..]));
+        let asked = asked.await.unwrap();
+        let first = asked[0].to_lowercase();
+        assert!(first.starts_with("get /a?b=c http/1.1\r\n"), "{first}");
+        for line in ["host: example.com", "x-one: 1", "user-agent: kube-probe/1.36", "accept: */*"] {
+            assert!(first.contains(&format!("{line}\r\n")), "{line}: {first}");
+        }
+        assert!(asked[1].starts_with("GET /elsewhere "));
+    }
+
+    #[tokio::test]
+    async fn it_goes_to_no_other_host_and_reads_no_more_than_it_has_to() {
+        let (port, _) = serve(vec![answer("301 Moved\r\nLocation: http://192.0.2.1/", "")]).await;
+        assert_eq!(send(get(port, "")).await.unwrap().code, 301);
+        let (port, _) = serve(vec![answer("200 OK", &"x".repeat(1 << 20))]).await;
+        assert_eq!(send(get(port, "")).await.unwrap().body.len(), BODY_MAX);
+        let around = vec![answer("302 Found\r\nLocation: /", ""); 20];
+        let (port, task) = serve(around).await;
+        assert!(send(get(port, "")).await.unwrap_err().contains("redirects"));
+        task.abort();
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_told_in_known_words() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let error = send(get(port, "")).await.unwrap_err();
+        assert_eq!(error, format!("dial tcp 127.0.0.1:{port}: connect: connection refused"));
+        let container = json::parse(br#"{"ports":[{"name":"web","containerPort":8080}]}"#).unwrap();
+        assert_eq!(port_of(&Value::from("web"), &container), Ok(8080));
+        assert_eq!(port_of(&Value::from("other"), &container), Err("couldn't find port: other".to_owned()));
+        assert!(port_of(&Value::from(70000), &container).is_err());
+    }
+}

@@ -35,6 +35,8 @@ pub struct Config {
     pub caches: Caches,
     /// A client that acts as the kubelet of the node of this name.
     pub client: Box<dyn Fn(&str) -> Client + Send + Sync>,
+    /// A client for what no node may do, taints first of all.
+    pub keeper: Client,
     pub clock: Arc<dyn Clock>,
     /// Whether somebody gives nodes the ranges of their pods: then they wait a moment for that.
     pub ranges_are_given: bool,

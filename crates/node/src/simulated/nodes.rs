@@ -95,7 +95,7 @@ pub(super) async fn reconcile(fleet: Arc<Fleet>, name: Text) -> Result<Outcome, 
     }
     let ready = fault != Fault::NotReady;
     if ready {
-        remove_first_taint(node, &name, &view).await?;
+        remove_first_taint(&fleet, &name, &view).await?;
     }
     post_status(&fleet, node, &name, &view, (ready, now)).await?;
     renew(&fleet, node, &name, &view, now).await?;
@@ -186,7 +186,7 @@ async fn post_status(
     Ok(())
 }
 
-async fn remove_first_taint(node: &SimulatedNode, name: &str, view: &NodeView) -> Result<(), api::Error> {
+async fn remove_first_taint(fleet: &Fleet, name: &str, view: &NodeView) -> Result<(), api::Error> {
     let taints = view.object.get("spec").list("taints");
     let others: Vec<Value> = taints.iter().filter(|taint| taint.str("key") != NOT_READY).cloned().collect();
     if others.len() < taints.len() {
@@ -194,7 +194,7 @@ async fn remove_first_taint(node: &SimulatedNode, name: &str, view: &NodeView) -
         // Somebody else may write taints now: then the watch says so, and this is tried again.
         let metadata = object! { "resourceVersion": view.revision.to_string() };
         let patch = object! { "metadata": metadata, "spec": object! { "taints": taints } };
-        api::patch_merge(&node.client, &format!("/api/v1/nodes/{name}"), &patch).await?;
+        api::patch_merge(&fleet.config.keeper, &format!("/api/v1/nodes/{name}"), &patch).await?;
     }
     Ok(())
 }

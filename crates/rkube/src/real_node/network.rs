@@ -10,7 +10,7 @@ use rkube_runtime::api::{Attachment, Error, PodNetwork, Result};
 
 use super::Places;
 use crate::cli::Up;
-use crate::up::bind;
+use crate::listening::bind;
 
 /// By which interfaces and rules of it are known.
 pub const NAME: &str = "rkube";

@@ -22,8 +22,9 @@ use super::{Decision, Machine, Places, Wishes, decide, network};
 use crate::cli::Up;
 use crate::flags::StoreChoice;
 use crate::host::{SystemClock, SystemEntropy};
+use crate::node_flags::NodeChoice;
 use crate::pki::{self, ServerNames};
-use crate::{advertise, up};
+use crate::{advertise, listening};
 
 /// The cgroup of all pods, as upstream's.
 pub const CGROUP: &str = "kubepods";
@@ -58,9 +59,9 @@ impl RealNode {
             Decision::Refuse(why) => bail!(why),
         }
         let port = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), options.real.kubelet_port);
-        let listener = match up::bind(port, "another node may run here; --kubelet-port takes another port") {
+        let listener = match listening::bind(port, "another node may run here; --kubelet-port takes another port") {
             Ok((listener, _)) => listener,
-            Err(error) if wishes.choice == super::NodeChoice::Auto => {
+            Err(error) if wishes.choice == NodeChoice::Auto => {
                 tracing::warn!("this machine is no node: {error:#}");
                 return Ok(None);
             }

@@ -1,12 +1,11 @@
 //! The cgroups that held the pods'.
 
-use rkube_runtime::cgroups::Cgroups;
-use rkube_runtime::shim::host_cgroups;
+use rkube_runtime::cgroups::{Cgroups, Hierarchies};
 
 /// Removes a cgroup and those below it, as far as nobody is in them.
 pub fn remove_empty(root: &str) {
-    if let Ok((cgroups, _)) = host_cgroups() {
-        remove(&*cgroups, root);
+    if let Ok(hierarchies) = Hierarchies::of_host() {
+        remove(&*hierarchies.open(), root);
     }
 }
 

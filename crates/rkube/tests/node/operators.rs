@@ -84,7 +84,8 @@ fn a_conversion_webhook_is_called_by_its_service() {
     let text = text.replace("STORES_V1", "false").replace("STORES_V2", "true");
     kubectl.run_with_input(&["apply", "--server-side", "-f", "-"], &text);
     kubectl.run(&["wait", "--for=condition=Established", "crd/appconfigs.example.com", "--timeout=30s"]);
-    let old = "{apiVersion: example.com/v1, kind: AppConfig, metadata: {name: old}, spec: {appName: shop, config: {size: big}}}";
+    let old = "apiVersion: example.com/v1\nkind: AppConfig\nmetadata: {name: old}\n\
+               spec: {appName: shop, config: {size: big}}\n";
     eventually("a conversion", || {
         let made = rkube_testkit::Finished::run(&mut kubectl.command(&["apply", "-f", "-"]), old);
         if made.status.success() { Ok(()) } else { Err(made.stderr) }

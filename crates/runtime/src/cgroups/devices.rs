@@ -121,7 +121,7 @@ mod tests {
         cgroups.create(&path, &Resources::default(), true).unwrap();
         let result =
             cgroups.allow_devices(&path, &[rule('c', Some(1), Some(3), "rw"), rule('c', Some(1), Some(5), "r")]);
-        let entrance = cgroups.entrances(&path)[0].display().to_string();
+        let entrance = cgroups.entry(&path).by_files()[0].display().to_string();
         let script = format!(
             "echo 0 > {entrance}; echo x > /dev/null && echo null; head -c1 /dev/zero > /dev/null && echo zero; \
              (echo x > /dev/zero) 2> /dev/null || echo no-write; (: < /dev/full) 2> /dev/null || echo no-full"

@@ -35,8 +35,7 @@ pub trait Cgroups: Send + Sync {
     /// Which devices its processes may use, and nothing else.
     fn allow_devices(&self, path: &str, rules: &[DeviceRule]) -> io::Result<()>;
 
-    /// Files to which a process writes `0` to enter the group.
-    fn entrances(&self, path: &str) -> Vec<PathBuf>;
+    fn entry(&self, path: &str) -> Entry;
 
     /// The processes in it, not in those below.
     fn processes(&self, path: &str) -> Vec<i32>;
@@ -57,6 +56,25 @@ pub trait Cgroups: Send + Sync {
 
     /// Removes a group without processes and without groups below it. None there: fine.
     fn remove_one(&self, path: &str) -> io::Result<()>;
+}
+
+/// How a process gets into a group without waiting for all processors to take notice, which takes tens of milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// It writes `0` to these files.
+    Files(Vec<PathBuf>),
+    /// It is born there.
+    Birth(PathBuf),
+}
+
+impl Entry {
+    /// For a process that could not be born in it.
+    pub fn by_files(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Files(files) => files.clone(),
+            Self::Birth(directory) => vec![directory.join("cgroup.procs")],
+        }
+    }
 }
 
 /// A device by its numbers; None: any.

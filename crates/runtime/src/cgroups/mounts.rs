@@ -1,14 +1,34 @@
 //! Which hierarchies this host has, from what is mounted.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
+use super::{Cgroups, V1, V2};
+
 /// Where controllers are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Hierarchies {
     /// Also hybrid: what counts is bound to version 1.
     V1(BTreeMap<String, PathBuf>),
     V2(PathBuf),
+}
+
+impl Hierarchies {
+    /// Those of this host.
+    pub fn of_host() -> io::Result<Self> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+        detect(&mounts).ok_or_else(|| io::Error::other("this host has no cgroups"))
+    }
+
+    pub fn open(&self) -> Box<dyn Cgroups> {
+        match self {
+            Self::V1(controllers) => Box::new(V1::new(controllers.clone())),
+            Self::V2(root) => Box::new(V2::new(root.clone())),
+        }
+    }
 }
 
 /// Controllers of version 1 that we use.

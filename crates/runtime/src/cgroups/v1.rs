@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Cgroups, DeviceRule, Usage, files};
+use super::{Cgroups, DeviceRule, Entry, Usage, files};
 use crate::api::{Memory, Resources};
 
 /// Which ones processes enter; `cpuset` and `hugetlb` only where they are asked for, as a group of the former lets
@@ -115,16 +115,12 @@ impl Cgroups for V1 {
         Ok(())
     }
 
-    fn entrances(&self, path: &str) -> Vec<PathBuf> {
+    fn entry(&self, path: &str) -> Entry {
         let entered = ENTERED.iter().chain(&["cpuset", "hugetlb"]).filter_map(|name| self.controllers.get(*name));
         let directories: BTreeSet<PathBuf> = entered.map(|root| root.join(path)).collect();
-        // `tasks` and not `cgroup.procs`: a thread that moves itself does not wait for all processors to take notice,
-        // which takes milliseconds for each controller.
-        directories
-            .into_iter()
-            .filter(|directory| directory.is_dir())
-            .map(|directory| directory.join("tasks"))
-            .collect()
+        let there = directories.into_iter().filter(|directory| directory.is_dir());
+        // `tasks` and not `cgroup.procs`: a thread that moves itself waits for nobody.
+        Entry::Files(there.map(|directory| directory.join("tasks")).collect())
     }
 
     fn processes(&self, path: &str) -> Vec<i32> {
@@ -208,7 +204,7 @@ mod tests {
         assert_eq!(read("cpu,cpuacct/kubepods/c/cpu.cfs_quota_us"), "50000");
         assert_eq!(read("memory/kubepods/c/memory.limit_in_bytes"), "1048576");
         assert_eq!(read("pids/kubepods/c/pids.max"), "100");
-        let entrances = cgroups.entrances("kubepods/c");
+        let entrances = cgroups.entry("kubepods/c").by_files();
         assert_eq!(entrances.len(), 3);
         assert!(entrances.iter().all(|file| file.ends_with("kubepods/c/tasks")));
         // What this host cannot limit is not let run without a limit.

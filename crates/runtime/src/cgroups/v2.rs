@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Cgroups, DeviceRule, Usage, files};
+use super::{Cgroups, DeviceRule, Entry, Usage, files};
 use crate::api::{Memory, Resources};
 
 /// What groups hand down, as far as the host has it.
@@ -79,6 +79,10 @@ impl Cgroups for V2 {
         if !leaf {
             self.hand_down(&directory)?;
         }
+        if leaf {
+            // For want of memory a container ends as a whole: half of one is of use to nobody.
+            files::write_if_there(&directory.join("memory.oom.group"), "1")?;
+        }
         self.limit(&directory, limits)
     }
 
@@ -88,8 +92,8 @@ impl Cgroups for V2 {
         crate::sys::attach_device_program(&directory, &super::devices::program(rules)).map_err(told)
     }
 
-    fn entrances(&self, path: &str) -> Vec<PathBuf> {
-        vec![self.root.join(path).join("cgroup.procs")]
+    fn entry(&self, path: &str) -> Entry {
+        Entry::Birth(self.root.join(path))
     }
 
     fn processes(&self, path: &str) -> Vec<i32> {
@@ -154,6 +158,7 @@ mod tests {
                 "memory.swap.max",
                 "pids.max",
                 "memory.oom.group",
+                "memory.high",
             ];
             files.iter().for_each(|name| std::fs::write(place.join(name), "").unwrap());
         }
@@ -169,7 +174,7 @@ mod tests {
             cpu_quota_micros: Some(50_000),
             memory_limit_bytes: Some(1 << 20),
             pids_limit: Some(100),
-            unified: [("memory.oom.group".to_owned(), "1".to_owned())].into(),
+            unified: [("memory.high".to_owned(), "1000".to_owned())].into(),
             ..Default::default()
         };
         cgroups.create("kubepods/pod1/c", &limits, true).unwrap();
@@ -177,6 +182,7 @@ mod tests {
         assert_eq!((read("cpu.weight"), read("cpu.max")), ("39".to_owned(), "50000 100000".to_owned()));
         assert_eq!((read("memory.max"), read("memory.swap.max")), ("1048576".to_owned(), "0".to_owned()));
         assert_eq!((read("pids.max"), read("memory.oom.group")), ("100".to_owned(), "1".to_owned()));
+        assert_eq!(read("memory.high"), "1000");
         // The last of those that were written, one by one: a plain file keeps no more.
         let handed =
             |path: &str| std::fs::read_to_string(directory.path().join(path).join("cgroup.subtree_control")).unwrap();

@@ -17,6 +17,8 @@ pub(super) struct Places<'a> {
     pub(super) id: &'a str,
     /// Of the sandbox.
     pub(super) run_directory: &'a Path,
+    /// With the files that its containers share.
+    pub(super) files_directory: &'a Path,
     pub(super) cgroup: String,
     pub(super) log: PathBuf,
 }
@@ -45,7 +47,7 @@ pub(super) fn make(
         arguments: arguments(config, prepared)?,
         environment: environment(sandbox, config, prepared),
         working_directory: working_directory(config, prepared),
-        mounts: mounts(places.run_directory, config)?,
+        mounts: mounts(places.files_directory, config)?,
         devices: config.devices.clone(),
         resources: config.resources.clone(),
         security: config.security.clone(),
@@ -100,10 +102,10 @@ fn working_directory(config: &ContainerConfig, prepared: &Prepared) -> String {
 }
 
 /// The pod's own files first, so that volumes can stand on their places.
-fn mounts(run_directory: &Path, config: &ContainerConfig) -> Result<Vec<Mount>> {
+fn mounts(files_directory: &Path, config: &ContainerConfig) -> Result<Vec<Mount>> {
     let mut mounts = Vec::new();
     for (name, path) in [(HOSTNAME_FILE, "/etc/hostname"), (RESOLVER_FILE, "/etc/resolv.conf")] {
-        let host_path = run_directory.join(name);
+        let host_path = files_directory.join(name);
         if host_path.exists() && !config.mounts.iter().any(|mount| mount.container_path == path) {
             let read_only = config.security.read_only_root;
             mounts.push(Mount { host_path, container_path: path.to_owned(), read_only, ..Default::default() });

@@ -58,7 +58,9 @@ impl Inner {
         let prepared = self.config.images.prepare(id, &file.config.image_id).await?;
         file.stop_signal = bundle::stop_signal(&file.config, &prepared)?;
         file.image_ref.clone_from(&prepared.image_ref);
-        let places = Places { id, run_directory: &sandbox.run_directory, cgroup, log: log_path };
+        let files_directory = self.sandboxes_directory().join(&sandbox.id);
+        let run_directory = &sandbox.run_directory;
+        let places = Places { id, run_directory, files_directory: &files_directory, cgroup, log: log_path };
         let bundle = bundle::make(&places, &sandbox_config, &file.config, &prepared)?;
         write_json(&directory.join(BUNDLE_FILE), &bundle).map_err(internal("write down the container"))?;
         write(&file)?;

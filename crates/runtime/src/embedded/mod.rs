@@ -38,7 +38,7 @@ use crate::api::{
     ForwardedPort, Image, ImageFilesystem, PodNetwork, Result, Runtime, SandboxConfig, SandboxStats, SandboxStatus,
     Session, Status, Version,
 };
-use crate::cgroups::Cgroups;
+use crate::cgroups::{Cgroups, Hierarchies};
 use state::{Container, Sandbox};
 
 /// Who listens to events and falls behind by more is told to look at all.
@@ -79,6 +79,7 @@ pub struct Embedded {
 
 struct Inner {
     config: Config,
+    hierarchies: Hierarchies,
     cgroups: Box<dyn Cgroups>,
     program: program::Program,
     sandboxes: Mutex<BTreeMap<String, Arc<Sandbox>>>,
@@ -91,11 +92,18 @@ struct Inner {
 impl Embedded {
     /// Opens what there is, and finds what still runs.
     pub async fn open(config: Config) -> Result<Self> {
-        let (cgroups, _) = crate::shim::host_cgroups().map_err(|error| Error::Internal(error.to_string()))?;
+        let hierarchies = Hierarchies::of_host().map_err(|error| Error::Internal(error.to_string()))?;
+        Self::open_on(config, hierarchies).await
+    }
+
+    /// The same on some of the host's cgroups only.
+    pub async fn open_on(config: Config, hierarchies: Hierarchies) -> Result<Self> {
+        let cgroups = hierarchies.open();
         let program = program::Program::open(&config.shim_program);
         let (events, _) = broadcast::channel(EVENTS_MAX);
         let (sandboxes, containers, root_usage) = Default::default();
-        let inner = Arc::new(Inner { config, cgroups, program, sandboxes, containers, events, root_usage });
+        let inner = Inner { config, hierarchies, cgroups, program, sandboxes, containers, events, root_usage };
+        let inner = Arc::new(inner);
         inner.adopt().await?;
         Ok(Self { inner })
     }

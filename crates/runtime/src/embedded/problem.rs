@@ -13,8 +13,8 @@ pub fn problem() -> Option<String> {
 }
 
 fn cgroup_problem() -> Option<String> {
-    let cgroups = match crate::shim::host_cgroups() {
-        Ok((cgroups, _)) => cgroups,
+    let cgroups = match cgroups::Hierarchies::of_host() {
+        Ok(hierarchies) => hierarchies.open(),
         Err(error) => return Some(error.to_string()),
     };
     let path = format!("rkube-try-{}", std::process::id());

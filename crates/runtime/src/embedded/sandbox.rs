@@ -3,7 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -23,6 +23,9 @@ use crate::shim::{Answer, COMMAND, CONFIGURATION_FILE, Configuration, Record, Re
 const SHIM_PATIENCE: Duration = Duration::from_secs(30);
 /// Names of hosts are no longer in Linux.
 const HOSTNAME_MAX_BYTES: usize = 64;
+/// Pods that ask for nothing have a group of their own.
+const BEST_EFFORT: &str = "besteffort";
+const BEST_EFFORT_SHARES: u64 = 2;
 /// Below the cgroup of all pods: where shims are, out of reach of what pods do to their own.
 const SHIMS: &str = "rkube-shims";
 
@@ -52,7 +55,13 @@ impl Inner {
         let inner = self.clone();
         let (pod, limits) = (self.pod_cgroup(&config), config.resources.clone());
         let pause = format!("{pod}/{}", sandbox.id);
+        let best_effort = format!("{}/{BEST_EFFORT}", self.config.cgroup_root);
         blocking(move || {
+            if pod.starts_with(&format!("{best_effort}/")) {
+                // All of them together get what others leave.
+                let limits = Resources { cpu_shares: Some(BEST_EFFORT_SHARES), ..Default::default() };
+                inner.cgroups.create(&best_effort, &limits, false)?;
+            }
             inner.cgroups.create(&pod, &limits, false)?;
             inner.cgroups.create(&pause, &Resources::default(), true)?;
             inner.cgroups.create(&inner.shim_cgroup(), &Resources::default(), true)
@@ -96,10 +105,15 @@ impl Inner {
         } else {
             config.hostname.clone()
         };
-        std::fs::write(directory.join(HOSTNAME_FILE), format!("{hostname}\n"))?;
-        std::fs::write(directory.join(RESOLVER_FILE), resolver(&config.dns))?;
+        // On the disk and not in memory, as containers may write to them.
+        let files = self.sandboxes_directory().join(&sandbox.id);
+        for (name, text) in [(HOSTNAME_FILE, format!("{hostname}\n")), (RESOLVER_FILE, resolver(&config.dns))] {
+            std::fs::write(files.join(name), text)?;
+            std::fs::set_permissions(files.join(name), std::fs::Permissions::from_mode(0o644))?;
+        }
         let configuration = Configuration {
             sandbox: sandbox.id.clone(),
+            hierarchies: self.hierarchies.clone(),
             namespaces: config.namespaces,
             hostname: config.hostname.clone(),
             sysctls: config.sysctls.clone(),
@@ -252,12 +266,19 @@ impl Inner {
             self.remove_container(&id).await?;
         }
         let inner = self.clone();
-        let root = self.config.cgroup_root.clone();
-        let cleared = blocking(move || {
-            cgroups::kill_all(inner.cgroups.as_ref(), &root);
-            cgroups::remove_all(inner.cgroups.as_ref(), &root)
-        });
-        cleared.await.map_err(internal("remove the cgroup of all pods"))
+        // What only holds others together; whatever else there is in it is somebody else's.
+        let _in_use = blocking(move || {
+            let cgroups = inner.cgroups.as_ref();
+            let root = &inner.config.cgroup_root;
+            // A shim takes a moment to be gone after it has said so.
+            let _in_use = cgroups::remove_all(cgroups, &inner.shim_cgroup());
+            for name in cgroups.children(root) {
+                let _in_use = cgroups.remove_one(&format!("{root}/{name}"));
+            }
+            cgroups.remove_one(root)
+        })
+        .await;
+        Ok(())
     }
 
     async fn forget_sandbox(self: &Arc<Self>, sandbox: &Sandbox) -> Result<()> {

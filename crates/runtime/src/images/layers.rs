@@ -26,6 +26,8 @@ use crate::api::PullProgress;
 pub(super) const FILES: &str = "fs";
 const FACTS: &str = "layer.json";
 
+const UNPACKING_NICENESS: i32 = 10;
+
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Facts {
     bytes: u64,
@@ -149,6 +151,7 @@ impl<'a> Work<'a> {
     fn separately(&self, missing: &[usize]) -> Result<HashMap<&'a Digest, Ready>> {
         let (next, made) = (AtomicUsize::new(0), Mutex::new(HashMap::new()));
         let worker = || -> Result<()> {
+            step_back();
             while let Some(index) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let onto = if *index == 0 { Onto::Lowest } else { Onto::Separate };
                 let directory = self.directory(*index, "separate")?;
@@ -244,6 +247,12 @@ impl<'a> Work<'a> {
         };
         (self.progress)(now);
     }
+}
+
+/// Who serves requests on this machine goes first: unpacking takes what is left. Of this thread alone.
+fn step_back() {
+    // Where it cannot be, unpacking takes its share.
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), UNPACKING_NICENESS);
 }
 
 /// The directories of layers, the highest first, down to one that needs no others, each once.

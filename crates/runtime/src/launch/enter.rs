@@ -35,9 +35,13 @@ pub fn enter(plan: EnterPlan<'_>) -> ! {
         }
         rustix::thread::move_into_thread_name_spaces(target, namespaces)
             .map_err(|error| Failure::doing("enter the container's namespaces")(error.into()))?;
+        let terminal = stdio.terminal;
         terminal::set_streams(stdio, &nothing, user.user, &channel, false)?;
         let lists = identity::Lists::read();
-        let environment = with_home(&bundle.environment, &lists, user.user);
+        let mut environment = with_home(&bundle.environment, &lists, user.user);
+        if terminal && !environment.iter().any(|variable| variable.starts_with("TERM=")) {
+            environment.push("TERM=xterm".to_owned());
+        }
         let process = Process { bundle, user, environment: &environment, arguments };
         process.become_it(filter.as_ref(), &channel)
     };

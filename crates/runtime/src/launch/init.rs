@@ -94,6 +94,7 @@ impl Process<'_> {
         if !security.no_new_privileges {
             install(filter)?;
         }
+        confine(&security.apparmor, security.privileged)?;
         // As root, where a user may not look into it, and as the user, where root may not (as on a network's file system).
         let directory = &self.bundle.working_directory;
         let as_root = rustix::process::chdir(directory.as_str());
@@ -105,7 +106,6 @@ impl Process<'_> {
         }
         let name = self.arguments.first().ok_or_else(|| Failure("no command specified".to_owned()))?;
         let path = execute::find(name, self.environment)?;
-        confine(&security.apparmor, security.privileged)?;
         // Set last, as a change of the user clears it.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|error| Failure::doing("tie to the shim")(error.into()))?;

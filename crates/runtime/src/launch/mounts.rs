@@ -109,7 +109,12 @@ pub(super) fn mount_system(
     mount_new(root, "tmpfs", "/dev", &[("mode", "755"), ("size", "65536k")], devices)?;
     let options = [("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620"), ("gid", "5")];
     mount_new(root, "devpts", "/dev/pts", &options, terminals)?;
-    mount_new(root, "mqueue", "/dev/mqueue", &[], quiet)?;
+    // Kernels may be built without it.
+    if let Ok(queues) = new_mount("mqueue", &[], quiet) {
+        let said = |error: io::Error| Failure::doing("error mounting \"mqueue\" to rootfs at \"/dev/mqueue\"")(error);
+        let place = ordinary_directory(root, "/dev/mqueue").map_err(said)?;
+        attach(queues.as_fd(), place.as_fd()).map_err(said)?;
+    }
     mount_new(root, "sysfs", "/sys", &[], sys_attributes)?;
     let said = |error: io::Error| Failure::doing("error mounting to rootfs at \"/dev/shm\"")(error);
     let place = ordinary_directory(root, "/dev/shm").map_err(said)?;

@@ -152,6 +152,14 @@ impl Container {
         }
     }
 
+    /// Nobody who is attached writes any more. Where that is to be the end, the container is told; on a terminal it cannot be.
+    pub(super) fn input_ended(&mut self) {
+        self.stdin_ends |= self.bundle.stdin_once && !self.bundle.terminal;
+        if self.stdin_ends && self.stdin_waiting.is_empty() {
+            self.ends.stdin = None;
+        }
+    }
+
     /// Whether output has to wait for somebody who is attached.
     pub(super) fn is_held_back(&self) -> bool {
         let full = |sink: &Option<Sink>| sink.as_ref().is_some_and(Sink::is_full);

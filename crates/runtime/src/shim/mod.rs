@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::cgroups::{self, Cgroups, Hierarchies, V1, V2};
+use crate::cgroups::Entry;
 
 /// The name of the subcommand by which a shim is started.
 pub const COMMAND: &str = "shim";
@@ -57,12 +57,16 @@ fn run(directory: &Path, clock: Clock) -> io::Result<()> {
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     let configuration: Configuration =
         serde_json::from_slice(&std::fs::read(directory.join(CONFIGURATION_FILE))?).map_err(io::Error::other)?;
+    // Its children start in the namespaces of containers: nobody there is to look into them before they are the container's.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     let _leads_one_already = rustix::process::setsid();
+    let _only_a_name = rustix::thread::set_name(c"rkube-shim");
     rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
-    let (cgroups, hierarchies) = host_cgroups()?;
-    for file in cgroups.entrances(&configuration.shim_cgroup) {
-        std::fs::write(file, "0")?;
+    let cgroups = configuration.hierarchies.open();
+    // Where it would take long to get there, a shim stays with its daemon.
+    if let Entry::Files(files) = cgroups.entry(&configuration.shim_cgroup) {
+        files.iter().try_for_each(|file| std::fs::write(file, "0"))?;
     }
     // Of all processes of a pod this is the one to be killed last.
     for score in ["-998", "0"] {
@@ -70,24 +74,13 @@ fn run(directory: &Path, clock: Clock) -> io::Result<()> {
             break;
         }
     }
-    match serve::Shim::new(configuration, cgroups, hierarchies, listener.try_clone()?, clock) {
+    match serve::Shim::new(configuration, cgroups, listener.try_clone()?, clock) {
         Ok(mut shim) => shim.serve(),
         Err(error) => {
             say_farewell(&listener, &error.to_string());
             Err(error)
         }
     }
-}
-
-/// The cgroups of this host.
-pub fn host_cgroups() -> io::Result<(Box<dyn Cgroups>, Hierarchies)> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
-    let hierarchies = cgroups::detect(&mounts).ok_or_else(|| io::Error::other("this host has no cgroups"))?;
-    let cgroups: Box<dyn Cgroups> = match &hierarchies {
-        Hierarchies::V1(controllers) => Box::new(V1::new(controllers.clone())),
-        Hierarchies::V2(root) => Box::new(V2::new(root.clone())),
-    };
-    Ok((cgroups, hierarchies))
 }
 
 /// Tells the first who asks why there is no sandbox.

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use super::container::{Container, SINK_STALLED_NANOS, Sink, State};
+use super::container::{SINK_STALLED_NANOS, Sink, State};
 use super::log::Stream;
 use super::protocol::Answer;
 use super::serve::Shim;
@@ -71,7 +71,9 @@ impl Shim {
                 container.ends.stdin = None;
             }
         }
-        close_input(container);
+        if container.stdin_ends && container.stdin_waiting.is_empty() {
+            container.ends.stdin = None;
+        }
     }
 
     /// Reads what somebody who is attached writes.
@@ -86,7 +88,7 @@ impl Shim {
             Err(Errno::AGAIN | Errno::INTR) => return,
             _ => {
                 attachment.stdin = None;
-                container.stdin_ends |= container.bundle.stdin_once && !container.bundle.terminal;
+                container.input_ended();
             }
         }
         self.write_input(id);
@@ -145,12 +147,6 @@ impl Shim {
         for number in found.map(|attachment| attachment.connection).collect::<Vec<_>>() {
             self.close(number);
         }
-    }
-}
-
-fn close_input(container: &mut Container) {
-    if container.stdin_ends && container.stdin_waiting.is_empty() {
-        container.ends.stdin = None;
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Namespaces;
+use crate::cgroups::Hierarchies;
 use crate::launch::ProcessUser;
 
 /// A longer message ends the connection: what is large is in files.
@@ -24,9 +25,10 @@ pub const BUNDLE_FILE: &str = "bundle.json";
 pub const RECORD_FILE: &str = "record.json";
 
 /// What a shim is made for.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Configuration {
     pub sandbox: String,
+    pub hierarchies: Hierarchies,
     pub namespaces: Namespaces,
     pub hostname: String,
     pub sysctls: BTreeMap<String, String>,

@@ -12,10 +12,10 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 
 use super::Clock;
 use super::connection::Connection;
-use super::container::{Container, Preparing, Process, State};
+use super::container::{Attachment, Container, Preparing, Process, State};
 use super::log::Stream;
 use super::protocol::{Answer, Configuration};
-use crate::cgroups::{self, Cgroups, Hierarchies};
+use crate::cgroups::{self, Cgroups};
 use crate::sys;
 
 /// More connections than this are closed as they come.
@@ -28,7 +28,6 @@ const STALL_CHECK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 pub(super) struct Shim {
     pub(super) configuration: Configuration,
     pub(super) cgroups: Box<dyn Cgroups>,
-    pub(super) hierarchies: Hierarchies,
     /// The namespace of process ids that this process lives in.
     pub(super) own_pids: OwnedFd,
     pub(super) pause: Process,
@@ -72,7 +71,6 @@ impl Shim {
     pub(super) fn new(
         configuration: Configuration,
         cgroups: Box<dyn Cgroups>,
-        hierarchies: Hierarchies,
         listener: UnixListener,
         clock: Clock,
     ) -> io::Result<Self> {
@@ -91,7 +89,6 @@ impl Shim {
         Ok(Self {
             configuration,
             cgroups,
-            hierarchies,
             own_pids,
             pause,
             containers: BTreeMap::new(),
@@ -249,6 +246,11 @@ impl Shim {
             let _gone_already = rustix::process::kill_process(entered.process.pid, rustix::process::Signal::KILL);
         }
         for container in self.containers.values_mut() {
+            // Who goes without a word has said all, too.
+            let wrote = |attachment: &Attachment| attachment.connection == number && attachment.stdin.is_some();
+            if container.attached.iter().any(wrote) {
+                container.input_ended();
+            }
             container.attached.retain(|attachment| attachment.connection != number);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use rustix::pipe::PipeFlags;
 use rustix::process::{PidfdFlags, Signal};
@@ -12,7 +13,7 @@ use super::protocol::{Answer, Configuration, Problem, Streams};
 use super::serve::{Entered, Shim};
 use super::set_nonblocking;
 use crate::api::NamespaceMode;
-use crate::cgroups::{self, Cgroups};
+use crate::cgroups::{self, Cgroups, Entry};
 use crate::launch::{self, Channel, EnterPlan, InitPlan, PausePlan, Report, Stdio, Surroundings};
 use crate::sys::{self, Fork};
 
@@ -27,20 +28,32 @@ enum Pids<'a> {
     Ours,
 }
 
-/// Forks a child into a namespace of process ids. This process stays where it is.
-fn fork_into(pids: &Pids<'_>, own: &OwnedFd) -> io::Result<Fork> {
+/// Forks a child into a namespace of process ids, and into a cgroup where that is possible. This process stays where it
+/// is. With the side of the fork come the files by which the child still has to enter its cgroup.
+fn fork_into(pids: &Pids<'_>, own: &OwnedFd, entry: &Entry) -> io::Result<(Fork, Vec<PathBuf>)> {
     match pids {
         Pids::New => sys::unshare(UnshareFlags::NEWPID)?,
         Pids::Of(process) => {
             rustix::thread::move_into_thread_name_spaces(*process, ThreadNameSpaceType::PROCESS_ID)?;
         }
-        Pids::Ours => return sys::fork(),
+        Pids::Ours => return fork(entry),
     }
-    let forked = sys::fork();
-    if !matches!(forked, Ok(Fork::Child)) {
+    let forked = fork(entry);
+    if !matches!(forked, Ok((Fork::Child, _))) {
         rustix::thread::move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
     }
     forked
+}
+
+fn fork(entry: &Entry) -> io::Result<(Fork, Vec<PathBuf>)> {
+    if let Entry::Birth(directory) = entry {
+        let directory = std::fs::File::open(directory)?;
+        if let Ok(forked) = sys::fork_into_cgroup(&directory) {
+            return Ok((forked, Vec::new()));
+        }
+        // Kernels before 5.7 cannot do it.
+    }
+    Ok((sys::fork()?, entry.by_files()))
 }
 
 fn process(pid: rustix::process::Pid) -> io::Result<Process> {
@@ -55,19 +68,19 @@ pub(super) fn start_pause(
 ) -> io::Result<Process> {
     let (ours, theirs) = Channel::pair()?;
     let pids = if configuration.namespaces.pid == NamespaceMode::Pod { Pids::New } else { Pids::Ours };
-    let pid = match fork_into(&pids, own_pids)? {
-        Fork::Child => {
+    let pid = match fork_into(&pids, own_pids, &cgroups.entry(&configuration.pause_cgroup))? {
+        (Fork::Child, entrances) => {
             drop(ours);
             launch::pause(PausePlan {
                 namespaces: configuration.namespaces,
                 hostname: &configuration.hostname,
                 sysctls: &configuration.sysctls,
-                entrances: cgroups.entrances(&configuration.pause_cgroup),
+                entrances,
                 mount_point: configuration.pause_mount_point.clone(),
                 channel: theirs,
             })
         }
-        Fork::Parent(pid) => pid,
+        (Fork::Parent(pid), _) => pid,
     };
     drop(theirs);
     match ours.receive()? {
@@ -114,15 +127,15 @@ impl Shim {
             (NamespaceMode::Target, Some(target)) => Pids::Of(target.descriptor.as_fd()),
             (NamespaceMode::Target, None) => return Err(io::Error::other("the target container does not run")),
         };
-        let entrances = self.cgroups.entrances(&bundle.cgroup);
-        let pid = match fork_into(&pids, &self.own_pids)? {
-            Fork::Child => {
+        let entry = self.cgroups.entry(&bundle.cgroup);
+        let pid = match fork_into(&pids, &self.own_pids, &entry)? {
+            (Fork::Child, entrances) => {
                 drop((ours, ends));
                 let surroundings =
-                    Surroundings { pause: self.pause.descriptor.as_fd(), hierarchies: &self.hierarchies };
+                    Surroundings { pause: self.pause.descriptor.as_fd(), hierarchies: &self.configuration.hierarchies };
                 launch::init(InitPlan { bundle, surroundings, entrances, filter, stdio, channel: theirs })
             }
-            Fork::Parent(pid) => pid,
+            (Fork::Parent(pid), _) => pid,
         };
         drop((theirs, stdio));
         let process = process(pid)?;
@@ -290,14 +303,14 @@ impl Shim {
             NamespaceMode::Node => Pids::Ours,
             _ => Pids::Of(process.descriptor.as_fd()),
         };
-        let entrances = self.cgroups.entrances(&bundle.cgroup);
-        let pid = match fork_into(&pids, &self.own_pids)? {
-            Fork::Child => {
+        let entry = self.cgroups.entry(&bundle.cgroup);
+        let pid = match fork_into(&pids, &self.own_pids, &entry)? {
+            (Fork::Child, entrances) => {
                 drop(ours);
                 let target = process.descriptor.as_fd();
                 launch::enter(EnterPlan { bundle, target, user, arguments, entrances, filter, stdio, channel: theirs })
             }
-            Fork::Parent(pid) => pid,
+            (Fork::Parent(pid), _) => pid,
         };
         drop((theirs, stdio));
         let preparing = Some(Preparing::new(ours, number));

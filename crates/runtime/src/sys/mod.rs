@@ -19,12 +19,54 @@ pub enum Fork {
 /// Forks this process, which must have one thread only: with more, the child could wait for ever for a lock that a thread
 /// held which it does not have. Refused otherwise.
 pub fn fork() -> io::Result<Fork> {
-    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
-        return Err(io::Error::other("a process with several threads cannot be forked"));
-    }
+    check_single_thread()?;
     // SAFETY: there is no other thread, as was just seen, and nobody but this thread could start one: the child has
     // everything that the parent had, in a consistent state.
-    match unsafe { libc::fork() } {
+    side(i64::from(unsafe { libc::fork() }))
+}
+
+/// Forks this process, which must have one thread only, into a cgroup of version 2.
+pub fn fork_into_cgroup(cgroup: impl AsFd) -> io::Result<Fork> {
+    check_single_thread()?;
+    let arguments = CloneArguments {
+        flags: CLONE_INTO_CGROUP,
+        exit_signal: libc::SIGCHLD.cast_unsigned().into(),
+        cgroup: u64::try_from(cgroup.as_fd().as_raw_fd()).map_err(io::Error::other)?,
+        ..Default::default()
+    };
+    // SAFETY: without shared memory and with the stack as it is, this is a fork. There is no other thread, as was just
+    // seen, so that no lock is held in the child; the C library's own functions to be called at a fork only take locks.
+    side(unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<CloneArguments>()) })
+}
+
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// As the kernel lays it out.
+#[repr(C)]
+#[derive(Default)]
+struct CloneArguments {
+    flags: u64,
+    process_descriptor: u64,
+    child_thread: u64,
+    parent_thread: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    thread_storage: u64,
+    wanted_numbers: u64,
+    wanted_numbers_count: u64,
+    cgroup: u64,
+}
+
+fn check_single_thread() -> io::Result<()> {
+    match std::fs::read_dir("/proc/self/task")?.count() {
+        1 => Ok(()),
+        _ => Err(io::Error::other("a process with several threads cannot be forked")),
+    }
+}
+
+fn side(result: i64) -> io::Result<Fork> {
+    match i32::try_from(result).map_err(io::Error::other)? {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Fork::Child),
         child => Ok(Fork::Parent(Pid::from_raw(child).ok_or_else(|| io::Error::other("a child without a number"))?)),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use rkube_runtime::api::{ContainerState, Event, Runtime, SandboxState};
+use rkube_runtime::api::{ContainerState, Event, NamespaceMode, Runtime, SandboxState};
+use rkube_runtime::cgroups::Hierarchies;
 
 use crate::world::{PATIENCE, World};
 
@@ -17,6 +18,7 @@ crate::tests![
     the_shim_is_killed_while_nobody_looks,
     the_pause_process_is_killed,
     half_made_things_are_removed,
+    cgroups_of_version_2,
 ];
 
 async fn forks_for_ever() {
@@ -190,5 +192,36 @@ async fn half_made_things_are_removed() {
     world.restart().await;
     assert_eq!(world.runtime.sandboxes().await.unwrap()[0].state, SandboxState::NotReady);
     assert_eq!(world.runtime.containers().await.unwrap().len(), 1);
+    world.finish().await;
+}
+
+/// What hybrid hosts have of it: no controllers, but groups to be born in, to be killed in, and devices.
+async fn cgroups_of_version_2() {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let place = mounts.lines().find(|line| line.contains(" - cgroup2 ")).and_then(|line| line.split(' ').nth(4));
+    let Some(place) = place else { return };
+    let world = World::on(Some(Hierarchies::V2(place.into()))).await;
+    let mut config = world.sandbox_config("pod");
+    config.namespaces.pid = NamespaceMode::Pod;
+    let sandbox = world.runtime.run_sandbox(config).await.unwrap();
+    let container = |arguments: &[&str]| {
+        let mut config = world.config(arguments);
+        config.resources.pids_limit = None;
+        config.namespaces.pid = NamespaceMode::Pod;
+        config
+    };
+    let (status, log) = world.run(&sandbox, container(&["cat", "/proc/self/cgroup"])).await;
+    assert_eq!(status.exit_code, 0);
+    // By a namespace of its own it does not see where it is.
+    assert!(log.lines().any(|line| line == "0::/"), "{log}");
+    let id = world.start(&sandbox, container(&["wait"])).await;
+    let pid = world.runtime.container(&id).await.unwrap().pid.unwrap();
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    assert!(groups.lines().any(|line| line.starts_with("0::") && line.ends_with(&format!("pod-pod/{id}"))), "{groups}");
+    let command = vec!["/tool".to_owned(), "echo".to_owned(), "entered".to_owned()];
+    assert_eq!(&world.runtime.exec_sync(&id, command, PATIENCE).await.unwrap().stdout[..], b"entered\n");
+    assert_eq!(world.run(&sandbox, container(&["orphan"])).await.0.exit_code, 0);
+    kill(shims(&world)[0]);
+    assert_eq!(world.ended(&id).await.state, ContainerState::Unknown);
     world.finish().await;
 }

@@ -15,6 +15,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::process::ExitCode;
 
+/// No test takes that long unless it waits for something that never comes.
+const HANGING: std::time::Duration = std::time::Duration::from_secs(180);
+
 /// A test by its name.
 pub type Test = (&'static str, fn() -> Pin<Box<dyn Future<Output = ()>>>);
 
@@ -50,7 +53,8 @@ fn main() -> ExitCode {
         }
         println!("test {name} ...");
         let run = || {
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(test())
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(async { tokio::time::timeout(HANGING, test()).await.expect("it hangs") });
         };
         if std::panic::catch_unwind(run).is_err() {
             failed.push(name);

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::world::World;
 
-crate::tests![attached, a_terminal, forwarded_ports, figures, events_are_told, many_at_once];
+crate::tests![attached, who_is_attached_goes, a_terminal, forwarded_ports, figures, events_are_told, many_at_once];
 
 async fn attached() {
     let world = World::new().await;
@@ -31,6 +31,29 @@ async fn attached() {
     assert!(received == sent, "{} instead of {}", received.len(), sent.len());
     assert_eq!(session.exit.await.unwrap(), 0);
     assert_eq!(world.ended(&id).await.exit_code, 0);
+    world.finish().await;
+}
+
+async fn who_is_attached_goes() {
+    let world = World::new().await;
+    let sandbox = world.sandbox().await;
+    let mut config = world.config(&["copy"]);
+    config.stdin = true;
+    config.stdin_once = true;
+    let id = world.start(&sandbox, config.clone()).await;
+    let request = ExecRequest { stdin: true, stdout: true, ..Default::default() };
+    drop(world.runtime.attach(&id, request.clone()).await.unwrap());
+    assert_eq!(world.ended(&id).await.exit_code, 0);
+    // Otherwise its input stays open, for the next one.
+    config.stdin_once = false;
+    config.name.push('b');
+    let id = world.start(&sandbox, config).await;
+    drop(world.runtime.attach(&id, request.clone()).await.unwrap());
+    let mut session = world.runtime.attach(&id, request).await.unwrap();
+    session.stdin.as_mut().unwrap().write_all(b"still here\n").await.unwrap();
+    let mut answer = vec![0; 11];
+    session.stdout.as_mut().unwrap().read_exact(&mut answer).await.unwrap();
+    assert_eq!(answer, b"still here\n");
     world.finish().await;
 }
 

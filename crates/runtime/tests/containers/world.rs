@@ -13,6 +13,7 @@ use rkube_runtime::api::{
     Attachment, ContainerConfig, ContainerState, ContainerStatus, Credentials, FilesystemUsage, Image, ImageFilesystem,
     NamespaceMode, Namespaces, PodNetwork, Resources, Result, Runtime, SandboxConfig,
 };
+use rkube_runtime::cgroups::Hierarchies;
 use rkube_runtime::embedded::{Config, Embedded, Images, Prepared};
 
 /// Guards against hanging only.
@@ -22,12 +23,18 @@ pub struct World {
     pub directory: tempfile::TempDir,
     pub runtime: Embedded,
     pub cgroup_root: String,
+    hierarchies: Hierarchies,
 }
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl World {
     pub async fn new() -> World {
+        Self::on(None).await
+    }
+
+    /// On some cgroups of the host only.
+    pub async fn on(hierarchies: Option<Hierarchies>) -> World {
         let directory = tempfile::tempdir().unwrap();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let cgroup_root = format!("rkube-test-{}-{number}", std::process::id());
@@ -36,13 +43,14 @@ impl World {
         std::fs::write(root.join("etc/passwd"), "root:x:0:0:root:/root:/x\napp:x:1000:1001:app:/srv/app:/x\n").unwrap();
         std::fs::write(root.join("etc/group"), "root:x:0:\nextra:x:50000:app\n").unwrap();
         std::fs::copy(tool(), root.join("tool")).unwrap();
-        let runtime = open(directory.path(), &cgroup_root).await;
-        World { directory, runtime, cgroup_root }
+        let hierarchies = hierarchies.unwrap_or_else(|| Hierarchies::of_host().unwrap());
+        let runtime = open(directory.path(), &cgroup_root, &hierarchies).await;
+        World { directory, runtime, cgroup_root, hierarchies }
     }
 
     /// As if the daemon had been killed and started again: nothing is told to anybody.
     pub async fn restart(&mut self) {
-        self.runtime = open(self.directory.path(), &self.cgroup_root).await;
+        self.runtime = open(self.directory.path(), &self.cgroup_root, &self.hierarchies).await;
     }
 
     pub async fn sandbox(&self) -> String {
@@ -183,7 +191,7 @@ fn entries(directory: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
-async fn open(directory: &Path, cgroup_root: &str) -> Embedded {
+async fn open(directory: &Path, cgroup_root: &str, hierarchies: &Hierarchies) -> Embedded {
     let config = Config {
         run_directory: directory.join("run"),
         data_directory: directory.join("data"),
@@ -200,7 +208,7 @@ async fn open(directory: &Path, cgroup_root: &str) -> Embedded {
         log_file_max_bytes: 1 << 20,
         log_files_max: 3,
     };
-    Embedded::open(config).await.unwrap()
+    Embedded::open_on(config, hierarchies.clone()).await.unwrap()
 }
 
 /// The tool, built once without libraries.

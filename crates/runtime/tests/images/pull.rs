@@ -265,6 +265,28 @@ async fn mirrors_are_asked_first_and_the_registry_where_they_do_not_know() {
 }
 
 #[tokio::test]
+async fn a_registry_has_to_prove_who_it_is() {
+    let Some(place) = Place::new() else { return };
+    let (registry, certificate) = Registry::start_with_tls();
+    registry.put("tool", "v1", &image());
+    let (name, server) = (format!("{}/tool:v1", registry.domain()), format!("https://{}", registry.domain()));
+    let folder = registries(&place).directory.join(registry.domain());
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("ca.pem"), certificate).unwrap();
+    let configure =
+        |more: &str| std::fs::write(folder.join("hosts.toml"), format!("server = \"{server}\"\n{more}")).unwrap();
+
+    configure("");
+    let words = failure(&place, &name).await;
+    assert!(words.contains("invalid peer certificate"), "{words}");
+    for trusted in ["ca = \"ca.pem\"", "skip_verify = true"] {
+        configure(trusted);
+        let pulled = pull(&place, &name).await.unwrap();
+        place.store.remove(&pulled.id).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_pull_that_is_given_up_leaves_nothing_running() {
     let Some(place) = Place::new() else { return };
     let registry = Registry::start();

@@ -105,6 +105,18 @@ fn layers_that_rely_on_those_below_find_them() {
 }
 
 #[test]
+fn a_layer_may_remove_all_there_is() {
+    let Some(place) = Place::new() else { return };
+    let image = ImageBuilder::new()
+        .layer(&Layer::new().directory("a/", 0o755).file("a/x", 0o644, b"").file("b", 0o644, b""))
+        .layer(&Layer::new().directory("a/", 0o755).file(".wh..wh..opq", 0o600, b"").file("c", 0o644, b""));
+    let id = place.load(&image);
+    let root = place.snapshots.prepare("one", &id).unwrap();
+    assert_eq!(names(&root), ["a", "c"]);
+    assert!(names(root.join("a")).is_empty());
+}
+
+#[test]
 fn containers_do_not_see_each_others_files() {
     let Some(place) = Place::new() else { return };
     let id = place.load(&ImageBuilder::new().layer(&Layer::new().file("a", 0o644, b"image")));

@@ -1,5 +1,7 @@
 //! One stream to the client, each piece a message: how logs are read over a WebSocket.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -15,6 +17,9 @@ use super::channels::Codec;
 
 /// The protocols that there are for it; the one without a name is the binary one.
 pub const PROTOCOLS: &[&str] = &["", "binary.k8s.io", "base64.binary.k8s.io"];
+
+/// How long a client may take to answer the end.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends all pieces, an empty message first: by it clients see that the connection stands. What the client sends is
 /// dropped, and when it goes nothing more is sent.
@@ -40,9 +45,14 @@ where
         let farewell = Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }));
         writer.send(farewell).await
     };
-    let gone = async { while let Some(Ok(_)) = reader.next().await {} };
+    let mut gone = std::pin::pin!(async { while let Some(Ok(_)) = reader.next().await {} });
     tokio::select! {
-        _ = sending => {}
-        () = gone => {}
+        sent = sending => {
+            // Who closes before the client does may take back what is still on its way.
+            if sent.is_ok() {
+                let _ = tokio::time::timeout(LINGER_TIMEOUT, gone).await;
+            }
+        }
+        () = gone.as_mut() => {}
     }
 }

@@ -198,11 +198,11 @@ fn config(store: Arc<dyn Store>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy
         host_name: "test".to_owned(),
         components: Vec::new(),
         log: Arc::new(|| Ok(())),
-        kubelet: KubeletClient {
-            authority: PKI.ca.certificate.clone(),
-            certificate: Some((PKI.kubelet_client.certificate.clone(), PKI.kubelet_client.key.clone())),
-            ..KubeletClient::default()
-        },
+        kubelet: KubeletClient::of_cluster(
+            &PKI.ca.certificate,
+            &PKI.kubelet_client.certificate,
+            &PKI.kubelet_client.key,
+        ),
         disabled_plugins: Vec::new(),
     }
 }

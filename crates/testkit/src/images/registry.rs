@@ -65,6 +65,25 @@ const TOKEN: &str = "a-token";
 
 impl Registry {
     pub fn start() -> Registry {
+        Registry::listen(None)
+    }
+
+    /// With a certificate that nobody knows, which comes as PEM.
+    pub fn start_with_tls() -> (Registry, String) {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate can be made");
+        let key =
+            rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("it was just written");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("there are some")
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .expect("they belong together");
+        (Registry::listen(Some(Arc::new(config))), made.cert.pem())
+    }
+
+    fn listen(tls: Option<Arc<rustls::ServerConfig>>) -> Registry {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("a listener has an address");
         let state = Arc::new(Mutex::new(State::default()));
@@ -75,8 +94,13 @@ impl Registry {
                     return;
                 }
                 let shared = shared.clone();
+                let session =
+                    tls.clone().map(|tls| rustls::ServerConnection::new(tls).expect("the configuration is whole"));
                 // Who hangs up hangs up.
-                std::thread::spawn(move || serve(connection, &shared, address));
+                std::thread::spawn(move || match session {
+                    Some(session) => serve(rustls::StreamOwned::new(session, connection), &shared, address),
+                    None => serve(connection, &shared, address),
+                });
             }
         });
         Registry { address, state, listening: Some(listening) }
@@ -160,9 +184,10 @@ struct Answer {
     cut: Option<(usize, bool)>,
 }
 
-fn serve(mut connection: TcpStream, state: &Mutex<State>, address: SocketAddr) -> std::io::Result<()> {
-    let mut reader = BufReader::new(connection.try_clone()?);
+fn serve(connection: impl Read + Write, state: &Mutex<State>, address: SocketAddr) -> std::io::Result<()> {
+    let mut reader = BufReader::new(connection);
     while let Some(request) = read(&mut reader)? {
+        let connection = reader.get_mut();
         let answer = answer(&request, &mut lock(state), address);
         let mut head = format!("HTTP/1.1 {} Status\r\n", answer.status);
         for (name, value) in &answer.headers {

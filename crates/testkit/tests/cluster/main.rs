@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod cron_jobs;
+mod daemon_sets;
 mod deployments;
 mod jobs;
 mod lost_nodes;

@@ -58,8 +58,7 @@ impl NodeRestriction {
         match (write.attributes.subresource, operation) {
             ("", Operation::Create) => self.mirror_pod(write),
             ("", Operation::Delete) => {
-                let pod = self.find_pod(write.attributes.namespace, write.attributes.name)?;
-                if pod.get("spec").str("nodeName") == write.node {
+                if write.old().get("spec").str("nodeName") == write.node {
                     return Ok(());
                 }
                 write.refuse(format!("node {node} can only delete pods with spec.nodeName set to itself"))

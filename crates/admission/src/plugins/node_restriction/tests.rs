@@ -164,7 +164,6 @@ fn pods_of_others_are_left_alone() {
             "",
             "node \"n\" can only delete pods with spec.nodeName set to itself",
         ),
-        ("delete core/pods default/gone", mine, "", "pod \"gone\" not found"),
         (
             "update core/pods default/mine",
             mine,

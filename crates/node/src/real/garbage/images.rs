@@ -14,6 +14,9 @@ const PERIOD: Duration = Duration::from_secs(300);
 /// Above this part of the disk, in hundredths, images go until no more than the other is used.
 const HIGH_PERCENT: u64 = 85;
 const LOW_PERCENT: u64 = 80;
+/// Where images take less than this part of the disk, it is full of other things: without them it would be as full, and
+/// people would miss what they have loaded.
+const WORTH_PERCENT: u64 = 5;
 /// Younger ones stay.
 const AGE_MIN: Duration = Duration::from_secs(120);
 
@@ -97,7 +100,8 @@ fn plan<'a>(
     filesystem: &ImageFilesystem,
     now: i64,
 ) -> (Vec<&'a Image>, u64) {
-    if filesystem.capacity_bytes == 0 || used_percent(filesystem) < HIGH_PERCENT {
+    let worth = filesystem.capacity_bytes / 100 * WORTH_PERCENT;
+    if filesystem.capacity_bytes == 0 || used_percent(filesystem) < HIGH_PERCENT || filesystem.used_bytes < worth {
         return (Vec::new(), 0);
     }
     let wanted = (filesystem.capacity_bytes / 100 * (100 - LOW_PERCENT)).saturating_sub(filesystem.available_bytes);
@@ -140,6 +144,7 @@ mod tests {
         let disk = |available_bytes: u64| ImageFilesystem {
             capacity_bytes: 100,
             available_bytes,
+            used_bytes: 20,
             ..ImageFilesystem::default()
         };
         let chosen = |available: u64, now: i64| {
@@ -149,5 +154,7 @@ mod tests {
         assert_eq!(chosen(16, 11 * minute), (String::new(), 0));
         assert_eq!(chosen(15, 11 * minute), ("ab".to_owned(), 5), "e is too young, c is used, d is to stay");
         assert_eq!(chosen(0, 20 * minute), ("aeb".to_owned(), 20));
+        let small = ImageFilesystem { used_bytes: 4, ..disk(0) };
+        assert!(plan(&images, &seen, &used, &small, 20 * minute).0.is_empty(), "others fill the disk");
     }
 }

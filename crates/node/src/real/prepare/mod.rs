@@ -6,7 +6,7 @@
 mod dns;
 mod env;
 mod env_file;
-mod expansion;
+pub(super) mod expansion;
 pub(super) mod fields;
 mod hostname;
 mod hosts;

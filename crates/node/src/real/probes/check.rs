@@ -7,6 +7,7 @@ use rkube_runtime::api::Error;
 use tokio::net::TcpStream;
 
 use super::super::http_get::{self, Get, port_of};
+use super::super::prepare::expansion;
 use super::{Task, grpc};
 
 /// Who asks.
@@ -79,28 +80,12 @@ async fn run(task: &Task, exec: &Value, timeout: Duration) -> Outcome {
     }
 }
 
-/// `$(NAME)` of variables with a plain value; `$$` stands for `$`.
+/// Of variables with a plain value: a probe knows no others.
 fn expand(text: &str, environment: &[Value]) -> String {
-    let mut expanded = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(place) = rest.find('$') {
-        expanded.push_str(&rest[..place]);
-        rest = &rest[place + 1..];
-        if let Some(behind) = rest.strip_prefix('$') {
-            expanded.push('$');
-            rest = behind;
-        } else if let Some((name, behind)) = rest.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
-            let known = environment.iter().rev().find(|variable| variable.str("name") == name && variable.has("value"));
-            match known {
-                Some(variable) => expanded.push_str(variable.str("value")),
-                None => expanded.push_str(&format!("$({name})")),
-            }
-            rest = behind;
-        } else {
-            expanded.push('$');
-        }
-    }
-    expanded + rest
+    expansion::expand(text, &|name| {
+        let mut known = environment.iter().rev().filter(|variable| variable.has("value"));
+        known.find(|variable| variable.str("name") == name).map(|variable| variable.str("value").to_owned())
+    })
 }
 
 async fn ask(get: Get, timeout: Duration) -> Outcome {

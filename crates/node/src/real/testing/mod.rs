@@ -108,7 +108,7 @@ impl TestNode {
 
     /// Lets all that can happen now happen.
     pub async fn settle(&self) {
-        self.after(Duration::from_millis(50)).await;
+        self.after(Duration::from_millis(200)).await;
     }
 
     pub async fn after(&self, time: Duration) {

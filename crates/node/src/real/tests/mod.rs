@@ -48,6 +48,8 @@ async fn a_plain_pod_runs_until_it_is_deleted() {
     assert_eq!(pod.get("status").str("podIP"), "10.0.0.2");
     assert_eq!(pod.get("status").str("hostIP"), "192.0.2.1");
     assert!(node.pods.find("ns", "p").is_some());
+    let writes = || node.api.writes.lock().iter().filter(|write| write.starts_with("PATCH pods")).count();
+    assert_eq!(writes(), 1, "one write says it all");
     node.seconds(3600).await;
     assert_eq!(node.shows("p"), "Running a:running+");
     node.delete("p", 30).await;
@@ -59,6 +61,7 @@ async fn a_plain_pod_runs_until_it_is_deleted() {
     assert!(node.pods.find("ns", "p").is_none());
     let deletes: Vec<_> = node.api.writes.lock().iter().filter(|write| write.starts_with("DELETE")).cloned().collect();
     assert_eq!(deletes, ["DELETE pods/p"]);
+    assert_eq!(writes(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -349,4 +352,27 @@ async fn ephemeral_containers_run_once_beside_the_others() {
     assert_eq!(node.runtime.called("start"), ["start a#0", "start e#0"]);
     node.delete("p", 30).await;
     assert_eq!(node.shows("p"), "gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_says_something_else_of_itself_is_looked_at_anew() {
+    let node = TestNode::start().await;
+    let problem = Problem::new("CreateContainerConfigError", "no such path");
+    *node.prepare.container_problem.lock() = Some(problem);
+    node.create("p", ONE).await;
+    assert_eq!(node.shows("p"), "Pending a:CreateContainerConfigError");
+    *node.prepare.container_problem.lock() = None;
+    let label = |value: &str| {
+        let mut pod = node.pod("p").unwrap();
+        pod.object_mut("metadata").object_mut("labels").set("color", value);
+        node.api.put("pods", pod);
+    };
+    label("one");
+    node.settle().await;
+    assert_eq!(node.shows("p"), "Running a:running+", "nobody waits for the next try");
+    label("two");
+    node.settle().await;
+    assert_eq!(*node.prepare.refreshed.lock(), ["one", "two"]);
+    node.seconds(61).await;
+    assert_eq!(node.prepare.refreshed.lock().len(), 3, "and from time to time");
 }

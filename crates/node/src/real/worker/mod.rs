@@ -30,7 +30,7 @@ use super::probes;
 use super::start::Failure;
 use crate::pod::backoff::micros;
 use crate::pod::resize;
-use crate::pod::state::PodState;
+use crate::pod::state::{PodState, Run};
 use stop::Stopping;
 
 /// What fails is tried again after this time, doubled with each further failure up to the other.
@@ -62,6 +62,8 @@ pub(super) struct Worker {
     hook_errors: HashMap<Text, String>,
     writer: report::Writer,
     wake_micros: Option<i64>,
+    /// When it began to be started, or to be stopped.
+    begun_micros: i64,
 }
 
 /// Where a pod comes from.
@@ -188,7 +190,9 @@ impl Worker {
             hook_errors: HashMap::new(),
             writer: report::Writer::default(),
             wake_micros: None,
+            begun_micros: 0,
         };
+        worker.begun_micros = worker.now();
         worker.adopt(found);
         worker
     }
@@ -265,10 +269,8 @@ impl Worker {
         if !is_newer {
             return;
         }
-        let (old, new) = (self.pod.get("metadata"), pod.get("metadata"));
-        if ["labels", "annotations"].iter().any(|field| old.get(field) != new.get(field)) {
-            // Volumes may show them.
-            self.volumes.refreshed_micros = 0;
+        if is_described_anew(&self.pod, &pod) {
+            self.take_description();
         }
         // One of the first generation was not changed yet.
         let is_changed = pod.get("metadata").int("generation") > 1;
@@ -277,6 +279,20 @@ impl Worker {
         self.pod = allocated.map_or(pod, Arc::new);
         if self.state.resize_refused && !was_refused {
             self.tell("", true, resize::EVENT, resize::MESSAGE);
+        }
+    }
+
+    /// The pod says something else of itself: volumes may show that, and what could not be made may be possible now.
+    fn take_description(&mut self) {
+        let now = self.now();
+        self.volumes.refreshed_micros = 0;
+        self.volumes.retry.until_micros = 0;
+        for record in &mut self.state.records {
+            if let Run::Waiting(waiting) = &mut record.run
+                && matches!(waiting.reason.as_str(), "CreateContainerConfigError" | "CreateContainerError")
+            {
+                waiting.until_micros = now;
+            }
         }
     }
 
@@ -326,6 +342,11 @@ impl Worker {
     fn tell(&self, field_path: &str, warning: bool, reason: &str, message: impl Into<String>) {
         self.kubelet.tell(&self.pod, field_path, warning, reason, message);
     }
+}
+
+fn is_described_anew(old: &Value, new: &Value) -> bool {
+    let (old, new) = (old.get("metadata"), new.get("metadata"));
+    ["labels", "annotations", "generation"].into_iter().any(|field| old.get(field) != new.get(field))
 }
 
 impl Drop for Worker {

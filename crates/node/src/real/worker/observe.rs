@@ -16,6 +16,8 @@ use crate::pod::state::{Exit, FailedProbe, Operation, PodState, Record, Run, Use
 const UNKNOWN: &str = "ContainerStatusUnknown";
 const UNKNOWN_MESSAGE: &str =
     "The container could not be located when the pod was deleted.  The container used to be Running";
+/// The same, where it was known until now.
+const LOST_MESSAGE: &str = "The container could not be located when the pod was terminated";
 const UNKNOWN_CODE: i64 = 137;
 
 /// A container's id as pods show it.
@@ -275,7 +277,7 @@ impl Worker {
     fn exit_of(&self, status: &ContainerStatus, words: String) -> Exit {
         let is_unknown = status.state == ContainerState::Unknown;
         let message = match (status.message.is_empty(), words.is_empty()) {
-            _ if is_unknown => UNKNOWN_MESSAGE.to_owned(),
+            _ if is_unknown => LOST_MESSAGE.to_owned(),
             (_, true) => status.message.clone(),
             (true, false) => words,
             (false, false) => format!("{}: {words}", status.message),

@@ -5,15 +5,18 @@ use std::time::Duration;
 
 use rkube_machinery::{Value, json};
 
-use super::{Done, Life, Origin, Worker};
+use super::{Done, Life, Origin, Sandbox, Worker};
 use crate::api;
 use crate::pod::backoff::micros;
 use crate::pod::spec;
+use crate::pod::state::{Operation, Run};
 use crate::pod::status;
 
 /// When a write is tried again that failed; doubled up to the other.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(10);
+/// For so long a pod that gets on is not told of: most run, or are gone, by then, and one write says it all.
+const QUIET: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub(super) struct Writer {
@@ -78,6 +81,9 @@ impl Worker {
         if self.writer.busy {
             return;
         }
+        if let Some(until_micros) = self.quiet_until().filter(|until| *until > now) {
+            return self.wake_at(until_micros);
+        }
         if self.writer.retry_micros > now {
             return self.wake_at(self.writer.retry_micros);
         }
@@ -100,6 +106,22 @@ impl Worker {
                 Err(error) => Written::Failed(error.to_string()),
             })
         });
+    }
+
+    /// Until when there is nothing to tell that will not be old in a moment.
+    fn quiet_until(&self) -> Option<i64> {
+        let records = || self.state.records.iter();
+        let gets_on = match &self.life {
+            Life::Running => {
+                let is_busy = self.volumes.busy
+                    || matches!(self.sandbox, Sandbox::Making { .. })
+                    || records().any(|record| record.busy == Some(Operation::Start));
+                is_busy && !records().any(|record| matches!(record.run, Run::Waiting(_)))
+            }
+            Life::Stopping(_) => true,
+            Life::Stopped(_) | Life::Over => false,
+        };
+        gets_on.then(|| self.begun_micros + micros(QUIET))
     }
 
     /// A pod that has ended, and of whose end the API has heard, is not told of again but for its generation.

@@ -54,6 +54,7 @@ enum Step {
 impl Worker {
     pub(super) fn begin_stopping(&mut self) {
         self.stopping.send_replace(true);
+        self.begun_micros = self.now();
         self.probes.stop_killing();
         let containers = spec::containers(&self.pod);
         let running = |name: &str| self.state.record(name).is_some_and(|record| record.is_running());

@@ -115,8 +115,12 @@ impl Worker {
 
     fn refresh(&mut self, now: i64) {
         let due = self.volumes.refreshed_micros + micros(REFRESH_PERIOD);
-        if self.volumes.busy || due > now {
-            return self.wake_at(due.max(now + micros(Duration::from_secs(1))));
+        if self.volumes.busy {
+            // What comes of it is heard.
+            return;
+        }
+        if due > now {
+            return self.wake_at(due);
         }
         (self.volumes.busy, self.volumes.refreshed_micros) = (true, now);
         let (prepare, pod) = (self.kubelet.config.prepare.clone(), self.pod.clone());

@@ -16,6 +16,7 @@ pub mod which;
 pub use options::LogOptions;
 pub use reader::{Reader, Step};
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -104,17 +105,20 @@ async fn open(path: &Path, options: LogOptions) -> Result<Reader, String> {
     let path = path.to_owned();
     let opened = tokio::task::spawn_blocking(move || {
         let opened = Reader::open(&path, options);
-        opened.map_err(|error| format!("failed to open log file {path:?}: open {}: {}", path.display(), reason(&error)))
+        opened.map_err(|error| not_opened(&path, &error))
     });
     opened.await.unwrap_or_else(|_| Err("the log could not be read".to_owned()))
 }
 
-/// As Go says it.
-fn reason(error: &std::io::Error) -> String {
+/// As upstream says it, who looks where links lead to before.
+fn not_opened(path: &Path, error: &std::io::Error) -> String {
+    let shown = path.display();
     match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
+        ErrorKind::NotFound => {
+            format!("failed to try resolving symlinks in path {path:?}: lstat {shown}: no such file or directory")
+        }
+        ErrorKind::PermissionDenied => format!("failed to open log file {path:?}: open {shown}: permission denied"),
+        _ => format!("failed to open log file {path:?}: open {shown}: {error}"),
     }
 }
 

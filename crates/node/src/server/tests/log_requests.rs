@@ -41,7 +41,10 @@ async fn why_there_is_no_log() {
     }
     let (status, text) = server.get("/containerLogs/default/p/c").await;
     assert_eq!(status, 200);
-    assert!(text.starts_with("failed to open log file") && text.ends_with("no such file or directory"), "{text}");
+    assert!(
+        text.starts_with("failed to try resolving symlinks in path") && text.ends_with("no such file or directory"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

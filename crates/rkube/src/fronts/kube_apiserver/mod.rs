@@ -34,7 +34,7 @@ use crate::lifetime::{self, Cluster};
 use crate::logging::{self, Written};
 use crate::pki::{self, Pair, ServerNames};
 use crate::signals::Signals;
-use crate::{advertise, identity, limits, served, tokens, up};
+use crate::{advertise, identity, limits, listening, served, tokens};
 
 const ABOUT: &str = "\
 The API server of a test environment, as rkube stands in for it. RKUBE_CONTROLLERS says which controllers run beside it, in
@@ -82,7 +82,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
     let kinds = served::kinds(rkube_kinds::all(), &joined::<RuntimeConfig>(given, "runtime-config")?.0)?;
     let (token_options, selection) = (token_options(given)?, selection()?);
     let listen = SocketAddr::new(given.parsed("bind-address")?, given.parsed("secure-port")?);
-    let (listener, address) = up::bind(listen, BIND_HINT)?;
+    let (listener, address) = listening::bind(listen, BIND_HINT)?;
     let ranges: ServiceRanges = given.parsed("service-cluster-ip-range")?;
     let advertised = advertised(given, listen.ip(), &ranges)?;
     let pair = serving_pair(given, &ServerNames::of_this_host(ranges.first_address(), listen.ip(), advertised))?;

@@ -3,7 +3,7 @@
 //! What is half there stays in `downloads`, under its digest, and is taken up by the next pull, also of another process.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,9 @@ use parking_lot::Mutex;
 use rustix::fs::FlockOperation;
 use tokio::sync::oneshot;
 
-use super::Tally;
+use super::http::Answer;
 use super::session::Session;
+use super::{Tally, blocking};
 use crate::images::bounds::{MAX_IDLE_RESUMPTIONS, MAX_RESUMPTIONS};
 use crate::images::compression::decompress;
 use crate::images::digest::{Digest, Hasher, Hashing};
@@ -113,16 +114,25 @@ async fn fetch_from(session: &Session, layer: &Descriptor, path: &Path, tally: &
 /// As much of a layer as is there.
 struct Partial<'a> {
     layer: &'a Descriptor,
-    file: std::io::BufWriter<File>,
-    hasher: Hasher,
+    /// None while another thread writes.
+    written: Option<Written>,
+    /// What came and is not written yet.
+    buffer: Vec<u8>,
+    /// With what is in the buffer.
     bytes: u64,
     space: Space,
+}
+
+/// What is in the file. The disk may take its time, and so may hashing: neither is done where requests are served.
+struct Written {
+    file: File,
+    hasher: Hasher,
 }
 
 impl<'a> Partial<'a> {
     async fn open(path: PathBuf, layer: &'a Descriptor) -> Result<Partial<'a>> {
         let size = layer.size;
-        let opened = tokio::task::spawn_blocking(move || -> Result<_> {
+        let (written, bytes, space) = blocking(move || -> Result<_> {
             let doing = || format!("open {}", path.display());
             let file = File::options().create(true).truncate(false).read(true).write(true).open(&path).doing(doing)?;
             if file.metadata().doing(doing)?.len() > size {
@@ -130,11 +140,10 @@ impl<'a> Partial<'a> {
             }
             let (hasher, bytes) = Hashing::new(BufReader::with_capacity(READ_BYTES, &file)).so_far().doing(doing)?;
             let space = Space::of(path.parent().unwrap_or(&path))?;
-            Ok((file, hasher, bytes, space))
-        });
-        let (file, hasher, bytes, space) =
-            opened.await.map_err(|_| Error::corrupt("reading a download panicked"))??;
-        Ok(Partial { layer, file: std::io::BufWriter::with_capacity(WRITE_BYTES, file), hasher, bytes, space })
+            Ok((Written { file, hasher }, bytes, space))
+        })
+        .await?;
+        Ok(Partial { layer, written: Some(written), buffer: Vec::with_capacity(WRITE_BYTES), bytes, space })
     }
 
     /// Takes what the server sends. Some: it stopped too early, for this reason, and may be asked again.
@@ -150,7 +159,7 @@ impl<'a> Partial<'a> {
             StatusCode::PARTIAL_CONTENT if starts_at(&answer, self.bytes) => {}
             StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if self.bytes > 0 => {
                 // It cannot, or will not, go on from there.
-                self.restart(tally)?;
+                self.restart(tally).await?;
                 if answer.status != StatusCode::OK {
                     return Ok(Some(answer.unexpected()));
                 }
@@ -160,6 +169,12 @@ impl<'a> Partial<'a> {
             status if status.is_server_error() => return Ok(Some(answer.unexpected())),
             _ => return Err(answer.unexpected()),
         }
+        let ended = self.receive(&mut answer, tally).await?;
+        self.flush().await?;
+        Ok(ended)
+    }
+
+    async fn receive(&mut self, answer: &mut Answer, tally: &Tally) -> Result<Option<Error>> {
         loop {
             let chunk = match answer.chunk().await {
                 Ok(Some(chunk)) => chunk,
@@ -167,36 +182,66 @@ impl<'a> Partial<'a> {
                 Ok(None) => return Ok(Some(Error::Pull("unexpected EOF".to_owned()))),
                 Err(error) => return Ok(Some(Error::Pull(error.to_string()))),
             };
-            self.take(&chunk)?;
+            if self.bytes + chunk.len() as u64 > self.layer.size {
+                let (digest, size) = (&self.layer.digest, self.layer.size);
+                return Err(Error::corrupt(format_args!("{digest} is longer than the {size} bytes of the manifest")));
+            }
+            self.space.take(chunk.len() as u64)?;
+            self.buffer.extend_from_slice(&chunk);
+            self.bytes += chunk.len() as u64;
+            if self.buffer.len() >= WRITE_BYTES {
+                self.flush().await?;
+            }
             tally.advance(|progress| progress.bytes_done += chunk.len() as u64);
         }
     }
 
-    fn take(&mut self, chunk: &[u8]) -> Result<()> {
-        if self.bytes + chunk.len() as u64 > self.layer.size {
-            let (digest, size) = (&self.layer.digest, self.layer.size);
-            return Err(Error::corrupt(format_args!("{digest} is longer than the {size} bytes of the manifest")));
-        }
-        self.space.take(chunk.len() as u64)?;
-        self.hasher.update(chunk);
-        self.file.write_all(chunk).doing(|| "write a layer".to_owned())?;
-        self.bytes += chunk.len() as u64;
+    async fn flush(&mut self) -> Result<()> {
+        let buffer = std::mem::take(&mut self.buffer);
+        self.buffer = self
+            .on_disk(move |written| {
+                written.file.write_all(&buffer).doing(|| "write a layer".to_owned())?;
+                written.hasher.update(&buffer);
+                Ok(buffer)
+            })
+            .await?;
+        self.buffer.clear();
         Ok(())
     }
 
-    fn restart(&mut self, tally: &Tally) -> Result<()> {
+    async fn restart(&mut self, tally: &Tally) -> Result<()> {
         tally.advance(|progress| progress.bytes_done -= self.bytes);
-        self.file.flush().doing(|| "write a layer".to_owned())?;
-        let file = self.file.get_mut();
-        file.set_len(0).and_then(|()| std::io::Seek::rewind(file)).doing(|| "write a layer".to_owned())?;
-        (self.hasher, self.bytes) = (Hasher::default(), 0);
-        Ok(())
+        (self.bytes, self.buffer) = (0, Vec::with_capacity(WRITE_BYTES));
+        self.on_disk(|written| {
+            let file = &mut written.file;
+            file.set_len(0).and_then(|()| file.rewind()).doing(|| "write a layer".to_owned())?;
+            written.hasher = Hasher::default();
+            Ok(())
+        })
+        .await
     }
 
-    fn finish(mut self) -> Result<()> {
-        self.file.flush().doing(|| "write a layer".to_owned())?;
-        let (found, expected) = (self.hasher.finish(), &self.layer.digest);
-        if found != *expected {
+    async fn on_disk<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Written) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let Some(mut written) = self.written.take() else {
+            return Err(Error::corrupt("writing a download was given up"));
+        };
+        let (written, result) = blocking(move || {
+            let result = work(&mut written);
+            Ok((written, result))
+        })
+        .await?;
+        self.written = Some(written);
+        result
+    }
+
+    fn finish(self) -> Result<()> {
+        let expected = &self.layer.digest;
+        let found = self.written.map(|written| written.hasher.finish());
+        if found.as_ref() != Some(expected) {
+            let found = found.map(|found| found.to_string()).unwrap_or_default();
             return Err(Error::corrupt(format_args!(
                 "failed commit on ref \"layer-{expected}\": unexpected commit digest {found}, expected {expected}: \
                  failed precondition"
@@ -206,7 +251,7 @@ impl<'a> Partial<'a> {
     }
 }
 
-fn starts_at(answer: &super::http::Answer, offset: u64) -> bool {
+fn starts_at(answer: &Answer, offset: u64) -> bool {
     let range = answer.headers.get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
     range.is_some_and(|range| range.starts_with(&format!("bytes {offset}-")))
 }

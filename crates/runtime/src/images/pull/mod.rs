@@ -66,13 +66,37 @@ impl Store {
         // Who wants the same waits, and then finds it here.
         let turn = self.turn(&reference.to_string());
         let _turn = turn.lock().await;
-        let pull = Pull::new(self, &reference, credentials, registries, progress);
-        let result = match pull {
-            Ok(pull) => pull.run().await,
+        let sessions = sessions(reference.clone(), credentials, registries.clone()).await;
+        let result = match sessions {
+            Ok(sessions) => {
+                let tally = Arc::new(Tally { state: Mutex::default(), report: progress });
+                Pull { store: self, reference: &reference, sessions, tally }.run().await
+            }
             Err(error) => Err(error),
         };
         result.map_err(|error| pull_error(error, &reference))
     }
+}
+
+/// One for each server. Reads what files say of them.
+async fn sessions(
+    reference: Reference,
+    credentials: Option<Credentials>,
+    registries: Registries,
+) -> Result<Vec<Session>> {
+    blocking(move || {
+        let hosts = hosts::of(&registries.directory, reference.domain())?;
+        let session = |host| Session::new(host, &reference, credentials.clone(), registries.patience);
+        hosts.into_iter().map(session).collect()
+    })
+    .await
+}
+
+/// Leaves what waits for the disk to another thread.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Error::corrupt(format_args!("a pull ended early: {error}")))?
 }
 
 /// In the words of containerd. What our own disk refuses is not the registry's.
@@ -98,20 +122,7 @@ struct Found {
     documents: Vec<Vec<u8>>,
 }
 
-impl<'a> Pull<'a> {
-    fn new(
-        store: &'a Store,
-        reference: &'a Reference,
-        credentials: Option<Credentials>,
-        registries: &Registries,
-        progress: SharedProgress,
-    ) -> Result<Pull<'a>> {
-        let hosts = hosts::of(&registries.directory, reference.domain())?;
-        let session = |host| Session::new(host, reference, credentials.clone(), registries.patience);
-        let sessions = hosts.into_iter().map(session).collect::<Result<_>>()?;
-        Ok(Pull { store, reference, sessions, tally: Arc::new(Tally { state: Mutex::default(), report: progress }) })
-    }
-
+impl Pull<'_> {
     async fn run(&self) -> Result<Image> {
         let digest = self
             .resolve()
@@ -120,7 +131,8 @@ impl<'a> Pull<'a> {
         let by_digest = format!("{}@{digest}", self.reference.repository());
         let names = vec![by_digest.clone(), self.reference.to_string()];
         if let Some(image) = self.store.find(&by_digest)? {
-            return self.store.name(&image.id, &names);
+            let store = self.store.clone();
+            return blocking(move || store.name(&image.id, &names)).await;
         }
         let found = self.manifest(&digest).await?;
         self.fetch(found, names).await
@@ -238,11 +250,11 @@ impl<'a> Pull<'a> {
         arriving: Arriving,
     ) -> Result<Digest> {
         let (store, tally) = (self.store.clone(), self.tally.clone());
-        let work = tokio::task::spawn_blocking(move || {
+        blocking(move || {
             let progress = |unpacked: PullProgress| tally.advance(|tally| tally.layers_done = unpacked.layers_done);
             store.add(config, &documents, &names, &|diff_ids| layers::unpack(&store, diff_ids, &arriving, &progress))
-        });
-        work.await.map_err(|_| Error::corrupt("unpacking panicked"))?
+        })
+        .await
     }
 }
 

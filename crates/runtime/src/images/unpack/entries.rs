@@ -70,6 +70,10 @@ impl Extractor {
         if !self.has_directory(parent)? {
             return Ok(false);
         }
+        if path == OPAQUE && self.onto == Onto::Separate {
+            // Roots are always put on top of each other: what is below has to be removed name by name.
+            return Ok(false);
+        }
         if name == OPAQUE {
             return hidden(self.hide_all(parent));
         } else if let Some(name) = name.strip_prefix(WHITEOUT) {

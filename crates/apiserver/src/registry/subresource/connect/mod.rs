@@ -27,6 +27,12 @@ const PROXY_METHODS: [Method; 7] =
 /// So much of what a node says against a log is shown.
 const REFUSAL_BYTES_MAX: usize = 50_000;
 
+/// Where a log comes from.
+enum Log {
+    At(Location),
+    Known(Result<Answer, Status>),
+}
+
 impl Registry {
     /// Passes a request on; see [`Request::connects`].
     pub async fn connect(&self, request: &Request<'_>, visit: Visit<'_>) -> Reply {
@@ -47,6 +53,12 @@ impl Write<'_> {
         }
         let info = self.request.info;
         let (resource, subresource) = (self.request.served.kind.resource.as_str(), info.subresource.as_str());
+        if subresource == "log" {
+            return match self.locate_log()? {
+                Log::At(location) => self.registry.proxy.upgrade(&location, visit).await,
+                Log::Known(answer) => answer,
+            };
+        }
         let (prefix, below) = proxied_path(&info.path, !info.namespace.is_empty());
         let query = ConnectQuery(&self.request.query.others);
         let mut options = options::object_of(resource, subresource, &query, below)?;
@@ -69,11 +81,22 @@ impl Write<'_> {
         self.registry.proxy.upgrade(&location, visit).await
     }
 
-    /// The log of a pod that has no node yet is empty.
     pub(in crate::registry) async fn log(&mut self) -> Result<Answer, Status> {
-        let name = &self.request.info.name;
+        let location = match self.locate_log()? {
+            Log::At(location) => location,
+            Log::Known(answer) => return answer,
+        };
+        let answer = self.registry.proxy.get(&location, "*/*").await?;
+        if !(200..=206).contains(&answer.status().as_u16()) {
+            return Err(refusal_of_log(answer, &self.request.info.name).await);
+        }
+        Ok(body_answer(StatusCode::OK, "text/plain", answer.into_body()))
+    }
+
+    /// Where a log is. Of a pod that has no node yet it is empty.
+    fn locate_log(&self) -> Result<Log, Status> {
         let query = ConnectQuery(&self.request.query.others);
-        query.check_log(name)?;
+        query.check_log(&self.request.info.name)?;
         let entry = self.request.find()?;
         let pod = entry.object.value(entry.revision);
         let container = target::container(&pod, query.first("container").unwrap_or_default())?;
@@ -81,10 +104,10 @@ impl Write<'_> {
         if node.is_empty() {
             let mut nothing = Answer::new(Body::Empty);
             *nothing.status_mut() = StatusCode::NO_CONTENT;
-            return Ok(nothing);
+            return Ok(Log::Known(Ok(nothing)));
         }
         if let Some(answer) = self.ask_provider(node, "log", &pod) {
-            return answer;
+            return Ok(Log::Known(answer));
         }
         let metadata = pod.get("metadata");
         let mut location = self.kubelet(node)?;
@@ -93,11 +116,7 @@ impl Write<'_> {
         if query.is_true("insecureSkipTLSVerifyBackend") {
             location.security = Security::UnverifiedKubelet;
         }
-        let answer = self.registry.proxy.get(&location, "*/*").await?;
-        if !(200..=206).contains(&answer.status().as_u16()) {
-            return Err(refusal_of_log(answer, name).await);
-        }
-        Ok(body_answer(StatusCode::OK, "text/plain", answer.into_body()))
+        Ok(Log::At(location))
     }
 
     /// Whoever may read a connection is not allowed to make one: WebSockets begin with a GET.

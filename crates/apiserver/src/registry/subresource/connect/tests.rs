@@ -177,6 +177,11 @@ async fn what_a_node_says_against_an_upgrade_is_handed_on() {
     let (code, text) = stage.text(upgrade("p/exec?command=ignore"), "").await;
     assert_eq!(code, StatusCode::INTERNAL_SERVER_ERROR);
     assert!(text.contains("invalid upgrade response: status code 200"), "{text}");
+    // A log over a WebSocket goes the same way.
+    let log = Request::get(format!("{PODS}/p/log")).header("connection", "Upgrade").header("upgrade", "websocket");
+    let (code, text) = stage.text(log, "").await;
+    assert_eq!(code, StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(text.contains("invalid upgrade response: status code 200"), "{text}");
     let (code, text) = stage.text(upgrade("unplaced/exec?command=sh"), "").await;
     assert_eq!(code, StatusCode::BAD_REQUEST);
     assert!(text.contains("pod unplaced does not have a host assigned"), "{text}");
@@ -229,6 +234,34 @@ async fn pods_and_services_are_refused_where_nobody_can_be_reached() {
     assert_eq!(stage.message(&format!("{services}/s:81/proxy/")).await, wrong);
     // The address of the node is this machine's own.
     assert_eq!(stage.message("/api/v1/nodes/n/proxy/").await, (400, "address not allowed".to_owned()));
+}
+
+#[tokio::test]
+async fn what_nodes_use_is_asked_of_them() {
+    let stage = Stage::new().await;
+    let path = "/apis/metrics.k8s.io/v1beta1";
+    assert_eq!(stage.text(Request::get(path), "").await.0, StatusCode::NOT_FOUND);
+    stage.server.measure_nodes();
+    let list = async |path: String| {
+        loop {
+            let (code, text) = stage.text(Request::get(&path), "").await;
+            assert_eq!(code, StatusCode::OK);
+            match json::parse(text.as_bytes()).unwrap().list("items") {
+                [one] => return one.clone(),
+                _ => tokio::time::sleep(std::time::Duration::from_millis(100)).await,
+            }
+        }
+    };
+    let node = list(format!("{path}/nodes")).await;
+    assert_eq!(node.get("metadata").str("name"), "n");
+    assert_eq!(node.get("usage").str("memory"), "1Mi");
+    let pod = list(format!("{path}/namespaces/proxy/pods")).await;
+    assert_eq!(pod.get("metadata").str("name"), "p");
+    // A tenth of a second each second, by the clock of the node.
+    let container = &pod.list("containers")[0];
+    assert_eq!((container.str("name"), container.get("usage").str("cpu")), ("c", "100000000n"));
+    assert_eq!(pod.str("window"), "10s");
+    assert_eq!(stage.text(Request::get(path), "").await.0, StatusCode::OK);
 }
 
 fn authority() -> Issuer {
@@ -290,6 +323,19 @@ async fn serve_node(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static
     let _ = serving.with_upgrades().await;
 }
 
+/// What is used goes on by a second each time that somebody asks, and the clock by ten.
+fn figures() -> String {
+    static ASKED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+    let count = ASKED.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    let at_ms = count * 10_000;
+    let labels = "{container=\"c\",namespace=\"proxy\",pod=\"p\"}";
+    format!(
+        "node_cpu_usage_seconds_total {count} {at_ms}\nnode_memory_working_set_bytes 1048576 {at_ms}\n\
+         container_cpu_usage_seconds_total{labels} {count} {at_ms}\n\
+         container_memory_working_set_bytes{labels} 4096 {at_ms}\ncontainer_start_time_seconds{labels} 1\n"
+    )
+}
+
 type NodeBody = http_body_util::combinators::UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
 fn answer(mut request: Request<Incoming>) -> Response<NodeBody> {
@@ -299,6 +345,7 @@ fn answer(mut request: Request<Incoming>) -> Response<NodeBody> {
         Response::builder().status(code).body(body).unwrap()
     };
     match asked.as_str() {
+        "GET /metrics/resource" => return said(200, &figures()),
         _ if asked.contains("command=refuse") => return said(404, "no such container"),
         _ if asked.contains("command=ignore") => return said(200, ""),
         _ if asked.contains("previous=true") => {

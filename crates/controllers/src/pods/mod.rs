@@ -1,16 +1,18 @@
 //! The one view of pods that all controllers share: what they count, order, select and publish of a pod, in a few
 //! hundred bytes. A controller that needs more of pods adds it here, so that there stays one cache of them.
 
+mod raw;
+
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
+use raw::{Raw, RawContainerStatus, RawSpec, RawStatus};
 use rkube_machinery::Text;
 use rkube_machinery::names::address;
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::{Caches, Index, Informer, Item, Key, Selection};
-use serde::Deserialize;
 
 use crate::metadata::{Labels, Owner, RawMetadata, seconds};
 
@@ -52,6 +54,8 @@ pub struct Pod {
     pub network: Network,
     /// Its volumes that are claims: the names of both.
     pub claims: Box<[(Text, Text)]>,
+    /// Of a DaemonSet's pod: the node that it is on or for; else empty.
+    pub target: Text,
     /// Whether a Job has still to count it, and keeps it until then.
     pub tracked: bool,
     /// What only its Job wants to know.
@@ -152,6 +156,8 @@ impl Pod {
             }
         };
         let Raw { metadata, spec, status } = raw;
+        let controller = metadata.controller();
+        let is_of = |kind: &str| controller.as_ref().is_some_and(|owner| owner.kind == kind);
         let ready = status.conditions.iter().flatten().find(|condition| condition.kind == "Ready");
         Some(Pod {
             namespace: item.namespace.clone(),
@@ -160,7 +166,6 @@ impl Pod {
             revision: item.revision,
             generation: metadata.generation,
             labels: metadata.labels.to_labels().shared(),
-            controller: metadata.controller(),
             node: Text::new(spec.node_name.as_deref().unwrap_or_default()),
             phase: Phase::read(status.phase.as_deref().unwrap_or_default()),
             created: metadata.created(),
@@ -175,8 +180,10 @@ impl Pod {
             evicted: status.reason.as_deref() == Some("Evicted"),
             network: network(&spec, &status),
             claims: spec.claims().collect(),
+            target: if is_of("DaemonSet") { spec.target() } else { Text::default() },
             tracked: metadata.has_finalizer(TRACKING),
-            job: metadata.controller().filter(|owner| owner.kind == "Job").map(|_| of_job(&metadata, &spec, &status)),
+            job: is_of("Job").then(|| of_job(&metadata, &spec, &status)),
+            controller,
         })
     }
 
@@ -293,151 +300,6 @@ fn deletion_cost(text: &str) -> Option<i32> {
 fn most_restarts(statuses: &Option<Vec<RawContainerStatus<'_>>>, counts: impl Fn(&str) -> bool) -> i32 {
     let counted = statuses.iter().flatten().filter(|status| counts(&status.name));
     counted.map(|status| status.restart_count).max().unwrap_or(0)
-}
-
-#[derive(Deserialize)]
-struct Raw<'a> {
-    #[serde(borrow)]
-    metadata: RawMetadata<'a>,
-    #[serde(borrow, default)]
-    spec: RawSpec<'a>,
-    #[serde(borrow, default)]
-    status: RawStatus<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawSpec<'a> {
-    #[serde(borrow)]
-    node_name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    hostname: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    subdomain: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    containers: Option<Vec<RawContainer<'a>>>,
-    #[serde(borrow)]
-    init_containers: Option<Vec<RawContainer<'a>>>,
-    #[serde(borrow)]
-    volumes: Option<Vec<RawVolume<'a>>>,
-}
-
-impl<'a> RawSpec<'a> {
-    fn is_sidecar(&self, name: &str) -> bool {
-        self.sidecars().any(|container| container.name == name)
-    }
-
-    fn claims(&self) -> impl Iterator<Item = (Text, Text)> {
-        let volumes = self.volumes.iter().flatten();
-        volumes.filter_map(|volume| {
-            let claim = volume.persistent_volume_claim.as_ref()?;
-            Some((Text::new(&volume.name), Text::new(&claim.claim_name)))
-        })
-    }
-
-    fn sidecars(&self) -> impl Iterator<Item = &RawContainer<'a>> {
-        let containers = self.init_containers.iter().flatten();
-        containers.filter(|container| container.restart_policy.as_deref() == Some("Always"))
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawVolume<'a> {
-    #[serde(borrow, default)]
-    name: Cow<'a, str>,
-    #[serde(borrow, default)]
-    persistent_volume_claim: Option<RawClaim<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawClaim<'a> {
-    #[serde(borrow, default)]
-    claim_name: Cow<'a, str>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawContainer<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow, default)]
-    restart_policy: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    ports: Option<Vec<RawPort<'a>>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawPort<'a> {
-    #[serde(borrow)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    protocol: Option<Cow<'a, str>>,
-    container_port: i32,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawStatus<'a> {
-    #[serde(borrow)]
-    phase: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    reason: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "podIPs")]
-    pod_ips: Option<Vec<RawAddress<'a>>>,
-    #[serde(borrow)]
-    start_time: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    conditions: Option<Vec<RawCondition<'a>>>,
-    #[serde(borrow)]
-    container_statuses: Option<Vec<RawContainerStatus<'a>>>,
-    #[serde(borrow)]
-    init_container_statuses: Option<Vec<RawContainerStatus<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct RawAddress<'a> {
-    #[serde(borrow, default)]
-    ip: Option<Cow<'a, str>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawCondition<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    status: Cow<'a, str>,
-    #[serde(borrow, default)]
-    last_transition_time: Option<Cow<'a, str>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawContainerStatus<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(default)]
-    restart_count: i32,
-    #[serde(borrow, default)]
-    state: Option<RawState<'a>>,
-}
-
-#[derive(Deserialize)]
-struct RawState<'a> {
-    #[serde(borrow, default)]
-    terminated: Option<RawTerminated<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawTerminated<'a> {
-    #[serde(default)]
-    exit_code: i32,
-    #[serde(borrow, default)]
-    finished_at: Option<Cow<'a, str>>,
 }
 
 #[cfg(test)]

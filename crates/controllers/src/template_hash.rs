@@ -1,4 +1,5 @@
-//! The hash of a template by which a Deployment names its ReplicaSets: upstream's, so that the names are the same.
+//! The hash of a template by which a Deployment names its ReplicaSets, and a DaemonSet its revisions: upstream's, so that
+//! the names are the same.
 //!
 //! Upstream hashes the text in which a Go library dumps the template's struct: every field by its name in Go with its type,
 //! whether it is set or not. The schema table has the types and their order; the names that are not just the JSON names
@@ -60,11 +61,11 @@ const GO_NAMES: [(&str, &str); 40] = [
 /// Of one type only.
 const GO_NAMES_OF_RBD: [(&str, &str); 3] = [("image", "RBDImage"), ("monitors", "CephMonitors"), ("user", "RadosUser")];
 
-/// The hash of the template of a Deployment, as part of a name. Another one for each count of names that were taken.
-pub fn template_hash(deployment_json: &[u8], collisions: Option<i64>) -> String {
+/// The hash of the template of an object that has one, as part of a name. Another one for each count of names that were taken.
+pub fn template_hash(owner_json: &[u8], collisions: Option<i64>) -> String {
     // Stored objects can be read; one that could not would have been left out before.
-    let deployment = json::parse(deployment_json).unwrap_or_default();
-    hash(deployment.at(&["spec", "template"]), collisions)
+    let owner = json::parse(owner_json).unwrap_or_default();
+    hash(owner.at(&["spec", "template"]), collisions)
 }
 
 fn hash(template: &Value, collisions: Option<i64>) -> String {

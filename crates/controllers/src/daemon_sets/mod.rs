@@ -1,0 +1,139 @@
+//! Has a pod on every node that is to have one. Owns the pods and revisions of DaemonSets; watches both, and nodes; makes,
+//! adopts, releases and deletes pods, rolls templates out, and writes the status of DaemonSets. The scheduler places the
+//! pods: each is for one node only.
+
+mod act;
+mod backoff;
+mod placement;
+mod plan;
+#[cfg(test)]
+mod plan_tests;
+mod revisions;
+mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rkube_operator::events::Recorder;
+use rkube_operator::{Change, Informer, Key, Queue};
+
+use crate::Context;
+use crate::history::{self, Revision};
+use crate::metadata::Owner;
+use crate::nodes::{self, Node};
+use crate::pods::{self, Pod};
+use backoff::Backoffs;
+use placement::Fit;
+use view::DaemonSet;
+
+const NAME: &str = "daemonset-controller";
+/// As many sets at a time as upstream's.
+const WORKERS: usize = 2;
+/// A look at a set costs by its pods: after a change it waits for others for so long per pod, at most for the second.
+const GATHER_PER_POD: Duration = Duration::from_micros(10);
+const GATHER_MAX: Duration = Duration::from_millis(100);
+/// What is gathered for no longer than this is not gathered.
+const GATHER_MIN: Duration = Duration::from_millis(1);
+
+pub async fn run(context: Context) {
+    let Context { client, caches, clock } = context;
+    let queue: Queue<Key> = Queue::new();
+    let backoffs: Arc<Mutex<Backoffs>> = Arc::default();
+    let (adding, forgetting) = (queue.clone(), backoffs.clone());
+    let sets = view::daemon_sets(&caches).on_change(move |change| {
+        adding.add(change.key.clone());
+        if let Some(old) = change.old.filter(|old| change.new.is_none_or(|new| new.item.uid != old.item.uid)) {
+            forgetting.lock().forget(&old.item.uid);
+        }
+    });
+    sets.synced().await;
+    let (adding, known) = (queue.clone(), view::daemon_sets(&caches));
+    let pods = pods::informer(&caches).indexed::<pods::ByController>().indexed::<pods::Orphans>();
+    let pods = pods.on_change(move |change| {
+        for set in concerned(&known, change) {
+            match gather(&set) {
+                Some(delay) => adding.add_after(key_of(&set), delay),
+                None => adding.add(key_of(&set)),
+            }
+        }
+    });
+    let (adding, known) = (queue.clone(), view::daemon_sets(&caches));
+    let nodes = nodes::informer(&caches).on_change(move |change| {
+        let fit = |set: &DaemonSet, node: Option<&Arc<Node>>| {
+            node.map_or(Fit { runs: false, stays: false }, |node| set.placement.fit(node))
+        };
+        let same = |old: &Node, new: &Node| old.labels == new.labels && old.taints == new.taints;
+        if change.old.zip(change.new).is_some_and(|(old, new)| same(old, new)) {
+            return;
+        }
+        for set in known.all() {
+            if fit(&set, change.old) != fit(&set, change.new) {
+                adding.add(key_of(&set));
+            }
+        }
+    });
+    let (adding, known) = (queue.clone(), view::daemon_sets(&caches));
+    let revisions = history::revisions(&caches).on_change(move |change| {
+        let both: [Option<&Arc<Revision>>; 2] = [change.old, change.new];
+        let owners = both.into_iter().flatten().filter_map(|one| one.controller.clone());
+        for set in owners.filter_map(|owner| resolve(&known, &change.key.namespace, &owner)) {
+            adding.add(key_of(&set));
+        }
+    });
+    pods.synced().await;
+    nodes.synced().await;
+    revisions.synced().await;
+    let events = Recorder::start(client.clone(), clock.clone(), NAME);
+    let manager =
+        Arc::new(act::Manager { client, clock, events, sets, pods, nodes, revisions, queue: queue.clone(), backoffs });
+    rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+        let manager = manager.clone();
+        async move { manager.reconcile(&key).await.map_err(rkube_operator::Error::from) }
+    })
+    .await;
+}
+
+fn key_of(set: &DaemonSet) -> Key {
+    Key { namespace: set.item.namespace.to_string(), name: set.item.name.to_string() }
+}
+
+/// For how long changes of a set's pods are gathered.
+fn gather(set: &DaemonSet) -> Option<Duration> {
+    let pods = u32::try_from(set.status.desired_number_scheduled).unwrap_or(u32::MAX);
+    Some(GATHER_PER_POD.saturating_mul(pods).min(GATHER_MAX)).filter(|delay| *delay >= GATHER_MIN)
+}
+
+/// The sets that have to look at their pods again.
+fn concerned(sets: &Informer<DaemonSet>, change: &Change<'_, Pod>) -> Vec<Arc<DaemonSet>> {
+    if !matters(change.old.map(|pod| &**pod), change.new.map(|pod| &**pod)) {
+        return Vec::new();
+    }
+    let owner = |pod: Option<&Arc<Pod>>| pod.and_then(|pod| pod.controller.clone());
+    let (before, now) = (owner(change.old), owner(change.new));
+    let mut owners: Vec<Arc<Owner>> = before.clone().into_iter().collect();
+    owners.extend(now.filter(|now| Some(now) != before.as_ref()));
+    let namespace = &change.key.namespace;
+    let mut found: Vec<Arc<DaemonSet>> = owners.iter().filter_map(|owner| resolve(sets, namespace, owner)).collect();
+    // Somebody may want a pod that nobody has, when it is new or changes.
+    if let Some(pod) = change.new.filter(|pod| pod.controller.is_none() && pod.deleted.is_none())
+        && change.old.is_none_or(|old| old.labels != pod.labels || before.is_some())
+    {
+        found.extend(sets.in_namespace(namespace).into_iter().filter(|set| set.selects(&pod.labels)));
+    }
+    found
+}
+
+/// Whether anything changed by which pods are counted, claimed or waited for.
+fn matters(old: Option<&Pod>, new: Option<&Pod>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return true };
+    let seen = |pod: &Pod| (pod.phase, pod.deleted.is_some(), pod.ready, pod.ready_changed, pod.node.is_empty());
+    seen(old) != seen(new) || old.uid != new.uid || old.labels != new.labels || old.controller != new.controller
+}
+
+fn resolve(sets: &Informer<DaemonSet>, namespace: &str, owner: &Owner) -> Option<Arc<DaemonSet>> {
+    if owner.kind != "DaemonSet" {
+        return None;
+    }
+    sets.get(namespace, &owner.name).filter(|set| set.item.uid == owner.uid)
+}

@@ -1,0 +1,80 @@
+//! CronJobs on simulated nodes, in virtual hours.
+
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use rkube_operator::kube::api::{ListParams, Patch, PatchParams, PostParams};
+use rkube_operator::kube::{Api, ResourceExt};
+use rkube_testkit::TestCluster;
+use serde_json::{Value, json};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+struct Crons {
+    cluster: TestCluster,
+}
+
+impl Crons {
+    async fn start() -> Crons {
+        Crons { cluster: TestCluster::builder().nodes(3).virtual_time().start().await }
+    }
+
+    fn crons(&self) -> Api<CronJob> {
+        Api::namespaced(self.cluster.client(), "default")
+    }
+
+    async fn create(&self, script: &str, spec: Value) {
+        let containers = json!([{ "name": "main", "image": "busybox", "command": ["sh", "-c", script] }]);
+        let template = json!({ "spec": { "restartPolicy": "Never", "containers": containers } });
+        let mut cron = json!({ "metadata": { "name": "c" }, "spec": {
+            "schedule": "*/5 * * * *", "jobTemplate": { "spec": { "template": template } },
+        } });
+        for (field, value) in spec.as_object().unwrap() {
+            cron["spec"][field] = value.clone();
+        }
+        self.crons().create(&PostParams::default(), &serde_json::from_value(cron).unwrap()).await.unwrap();
+    }
+
+    async fn jobs(&self) -> Vec<Job> {
+        let jobs = Api::<Job>::namespaced(self.cluster.client(), "default");
+        jobs.list(&ListParams::default()).await.unwrap().items
+    }
+
+    async fn status(&self) -> Value {
+        serde_json::to_value(self.crons().get("c").await.unwrap().status).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn jobs_are_made_in_time_and_the_last_are_kept() {
+    let crons = Crons::start().await;
+    crons.create("sleep 10", json!({ "timeZone": "Europe/Berlin" })).await;
+    crons.cluster.advance(61 * MINUTE).await;
+    let jobs = crons.jobs().await;
+    assert_eq!(jobs.len(), 3, "three that succeeded are kept");
+    let status = crons.status().await;
+    for job in &jobs {
+        let at = &job.annotations()["batch.kubernetes.io/cronjob-scheduled-timestamp"];
+        assert!(at.ends_with("0:00+01:00") || at.ends_with("5:00+01:00") || at.ends_with("+02:00"), "{at}");
+        assert_eq!(job.owner_references()[0].kind, "CronJob");
+    }
+    assert!(status["lastScheduleTime"].is_string() && status["lastSuccessfulTime"].is_string());
+    assert_eq!(status["active"], Value::Null);
+    let suspend = Patch::Merge(json!({ "spec": { "suspend": true } }));
+    crons.crons().patch("c", &PatchParams::default(), &suspend).await.unwrap();
+    crons.cluster.advance(60 * MINUTE).await;
+    assert_eq!(crons.status().await["lastScheduleTime"], status["lastScheduleTime"]);
+}
+
+#[tokio::test]
+async fn jobs_that_still_run_are_left_refused_or_replaced() {
+    // The policy, and how many Jobs run after a while.
+    for (policy, running) in [("Allow", 4), ("Forbid", 1), ("Replace", 1)] {
+        let crons = Crons::start().await;
+        crons.create("sleep 100000", json!({ "concurrencyPolicy": policy })).await;
+        crons.cluster.advance(20 * MINUTE + Duration::from_secs(30)).await;
+        let jobs = crons.jobs().await;
+        assert_eq!(jobs.len(), running, "{policy}");
+        assert_eq!(crons.status().await["active"].as_array().unwrap().len(), running, "{policy}");
+    }
+}
