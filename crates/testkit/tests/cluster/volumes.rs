@@ -26,7 +26,7 @@ impl Node {
         let cluster = TestCluster::start().await;
         let root = tempfile::tempdir().unwrap();
         let config = Config {
-            client: cluster.client_as(&format!("system:node:{NODE}"), &["system:nodes", "system:masters"]),
+            client: cluster.client_as(&format!("system:node:{NODE}"), &["system:nodes"]),
             caches: Caches::new(cluster.source()),
             clock: cluster.clock().clone(),
             entropy: cluster.host().entropy().clone(),
