@@ -46,6 +46,8 @@ struct Deletion<'c, 'a> {
     name: &'c str,
     options: &'c DeleteOptions,
     gate: Gate<'c>,
+    /// What this deletion has marked and not removed yet: others see the mark, and may be faster.
+    marked: Option<Entry>,
 }
 
 impl CompareAndSwap for Deletion<'_, '_> {
@@ -56,7 +58,12 @@ impl CompareAndSwap for Deletion<'_, '_> {
     }
 
     async fn attempt(&mut self, current: Option<&Entry>) -> Result<Verdict<Outcome>, Status> {
-        let Deletion { write, place, name, options, gate } = self;
+        let Deletion { write, place, name, options, gate, marked } = self;
+        if let Some(marked) = marked
+            && current.is_none_or(|current| current.object.uid != marked.object.uid)
+        {
+            return Ok(Verdict::Decided(Outcome::Gone(marked.clone())));
+        }
         let entry = current.ok_or_else(|| Status::not_found(&write.request.served.group_resource, name))?;
         let mut old = entry.object.value(entry.revision);
         check_preconditions(write.request, name, &options.preconditions, &old)?;
@@ -69,7 +76,7 @@ impl CompareAndSwap for Deletion<'_, '_> {
             Fate::Remove => write.remove(place, entry).await,
             Fate::Mark(value) => Ok(place.put(value, expect).await?.map(Outcome::Marked)),
             Fate::MarkAndRemove(value) => match place.put(value, expect).await? {
-                Verdict::Committed(marked) => write.remove(place, &marked).await,
+                Verdict::Committed(entry) => write.remove(place, marked.insert(entry)).await,
                 tried => Ok(tried.map(Outcome::Gone)),
             },
         }
@@ -189,7 +196,7 @@ impl Write<'_> {
     async fn delete_one(&mut self, name: &str, options: &DeleteOptions, gate: Gate<'_>) -> Result<Outcome, Status> {
         let place = self.place(name);
         let seen = place.cached();
-        engine::run(&mut Deletion { write: self, place, name, options, gate }, seen).await
+        engine::run(&mut Deletion { write: self, place, name, options, gate, marked: None }, seen).await
     }
 
     async fn remove(&self, place: &Place<'_>, entry: &Entry) -> Result<Verdict<Outcome>, Status> {

@@ -172,7 +172,7 @@ impl Node {
         let data = directory.join("data");
         let mut load = Command::new(&suite.options.rkube);
         ensure!(load.args(["image", "load", "--data-dir"]).arg(&data).arg(archive).output()?.status.success());
-        let logs = format!("--pod-log-dir={}", directory.join("log/pods").display());
+        let logs = format!("--pod-log-dir={}", directory.join("var/pods").display());
         let rkube = Rkube::again(suite, "node", &["--node=real", "--max-pods=250", &logs]).await?;
         Ok(Node { rkube, program: suite.options.rkube.clone(), data })
     }

@@ -4,6 +4,7 @@
 
 mod cron_jobs;
 mod daemon_sets;
+mod deletions;
 mod deployments;
 mod jobs;
 mod lost_nodes;
