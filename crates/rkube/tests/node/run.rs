@@ -66,7 +66,10 @@ fn people_look_into_a_pod() {
         let top = kubectl.attempt(&["top", "pod", "one", "--no-headers"]);
         if top.stdout.starts_with("one") { Ok(()) } else { Err(top.stderr) }
     });
-    kubectl.run(&["top", "node"]).says("%");
+    eventually("figures of the node are there", || {
+        let top = kubectl.attempt(&["top", "node", "--no-headers"]);
+        if top.stdout.contains('%') { Ok(()) } else { Err(top.stderr) }
+    });
     kubectl.run(&["delete", "pod", "one", "--grace-period=0", "--force"]);
 }
 
