@@ -1,6 +1,7 @@
 //! Other people's operators, in pods: in-cluster configuration, charts with definitions and hooks, webhooks by service.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use rkube_testkit::images::{ImageBuilder, Layer, Packing, TEST_IMAGE};
 use rkube_testkit::{Rkube, TIMEOUT, eventually, tools};
@@ -97,8 +98,12 @@ fn a_conversion_webhook_is_called_by_its_service() {
 
 fn deployment(words: &[String]) -> String {
     let (program, arguments) = words.split_first().unwrap();
-    let directories = ["/usr", "/lib", "/lib64", "/etc/ssl", "/root", "/opt", "/home"];
-    let there: Vec<&str> = directories.into_iter().filter(|directory| Path::new(directory).exists()).collect();
+    // Where the interpreter, its packages and the script are, and what every program needs.
+    let resolved = std::fs::canonicalize(program).unwrap();
+    let named = words.iter().map(Path::new).chain([resolved.as_path()]).filter(|path| path.is_absolute());
+    let tops = named.filter_map(|path| Some(Path::new("/").join(path.components().nth(1)?)));
+    let all: BTreeSet<PathBuf> = tops.chain(["/usr", "/lib", "/lib64"].map(PathBuf::from)).collect();
+    let there: Vec<PathBuf> = all.into_iter().filter(|directory| directory.is_dir()).collect();
     let mounts: Vec<_> = there.iter().enumerate().map(|(number, directory)| {
         serde_json::json!({ "name": format!("host-{number}"), "mountPath": directory, "readOnly": true })
     }).chain([serde_json::json!({ "name": "tls", "mountPath": "/tls" })]).collect();
