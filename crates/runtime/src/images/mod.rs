@@ -16,7 +16,6 @@
 
 mod archive;
 pub mod bounds;
-mod collect;
 mod compression;
 mod config;
 mod copy;
@@ -26,6 +25,7 @@ mod index;
 mod layers;
 mod overlay;
 mod platform;
+mod prune;
 mod pull;
 mod reference;
 mod scratch;
@@ -34,7 +34,6 @@ mod store;
 mod tar;
 mod unpack;
 
-pub use collect::{Candidate, CollectionPolicy, Plan, plan};
 pub use config::ImageConfig;
 pub use digest::Digest;
 pub use error::{Error, Result};

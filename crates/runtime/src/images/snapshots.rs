@@ -62,10 +62,7 @@ impl Snapshots {
         }
         let facts = self.reserve(&directory, &image)?;
         match self.mount(&directory, &facts) {
-            Ok(()) => {
-                self.store.touch(&image);
-                Ok(directory.join(ROOT))
-            }
+            Ok(()) => Ok(directory.join(ROOT)),
             Err(error) => {
                 let _ = self.remove(container);
                 Err(error)

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, CWD, StatxFlags, Timespec, Timestamps, UTIME_NOW};
 
 use super::archive::Archive;
 use super::bounds::MAX_DOCUMENT_BYTES;
@@ -221,29 +220,6 @@ impl Store {
         Ok(cached.1.clone())
     }
 
-    /// Notes that an image is used now: the time of its configuration's file says so.
-    pub(super) fn touch(&self, id: &Digest) {
-        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-        let times = Timestamps { last_access: now, last_modification: now };
-        // Only the order of collection depends on it.
-        let _ = rustix::fs::utimensat(CWD, self.blob_path(id), &times, AtFlags::empty());
-    }
-
-    /// When an image was added and when it was used last, in seconds since 1970; 0 where nobody knows.
-    pub(super) fn times(&self, id: &str) -> (i64, i64) {
-        let times = id.parse::<Digest>().ok().and_then(|id| {
-            let wanted = StatxFlags::BTIME | StatxFlags::MTIME;
-            rustix::fs::statx(CWD, self.blob_path(&id), AtFlags::empty(), wanted).ok()
-        });
-        let Some(times) = times else {
-            return (0, 0);
-        };
-        // Not every file system knows when a file was made.
-        let known = times.stx_mask & StatxFlags::BTIME.bits() != 0;
-        let used = times.stx_mtime.tv_sec;
-        (if known { times.stx_btime.tv_sec } else { used }, used)
-    }
-
     /// Adds an image once `prepare` has its layers, and says its id.
     pub(super) fn add(
         &self,
@@ -274,7 +250,6 @@ impl Store {
             }
             self.write(index)?;
             drop(lock);
-            self.touch(&id);
             return Ok(id);
         }
         Err(Error::NotFound("layers are removed by somebody as they are added".to_owned()))
