@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask lint | test | tidy | bench | conformance | suites`.
+//! The project's own commands: `cargo xtask lint | test | tidy | bench | conformance | suites | simulate`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -7,6 +7,7 @@ mod clients;
 mod command;
 mod conformance;
 mod lint;
+mod simulate;
 mod suites;
 mod test;
 mod tidy;
@@ -22,7 +23,8 @@ Usage: cargo xtask COMMAND
   tidy          the project's own rules: crate directions, file sizes, module headers, field names
   bench [ARG...] the release binary beside a server that only answers: `--quick` takes a minute, `--only TEXT` some rows
   conformance [ARG...] upstream's conformance tests against the release binary: `--list FILE` or their names
-  suites [ARG...] other people's Go test suites on `rkube envtest`: `controller-runtime`, `kubebuilder`, `freshness`";
+  suites [ARG...] other people's Go test suites on `rkube envtest`: `controller-runtime`, `kubebuilder`, `freshness`
+  simulate [ARG...] a cluster on a seed in which everything goes wrong: `--seed N --days 7`; a fresh seed, two hours";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "bench" => bench::run(root(), rest),
         Some((command, rest)) if command == "conformance" => conformance::run(root(), rest),
         Some((command, rest)) if command == "suites" => suites::run(root(), rest),
+        Some((command, rest)) if command == "simulate" => simulate::run(root(), rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

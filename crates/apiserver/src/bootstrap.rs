@@ -10,6 +10,7 @@ use http::{Method, StatusCode};
 use rkube_machinery::{Status, Value, json, object};
 
 use crate::default_range::DefaultRange;
+use crate::features::Features;
 use crate::internal_client::{InternalClient, failed};
 use crate::registry::Registry;
 use crate::{default_roles, initial_config_maps};
@@ -38,6 +39,7 @@ pub struct Bootstrap {
     pub service: Value,
     /// PEM of the authority whose client certificates are taken.
     pub client_authority: String,
+    pub features: Features,
 }
 
 impl Bootstrap {
@@ -67,7 +69,9 @@ impl Bootstrap {
 
     /// What needs no address.
     async fn settle_defaults(&self, registry: &Registry) -> Result<(), Status> {
-        try_join(default_roles::settle(&self.client, registry), self.settle_config_maps(registry)).await.map(drop)
+        try_join(default_roles::settle(&self.client, registry, &self.features), self.settle_config_maps(registry))
+            .await
+            .map(drop)
     }
 
     async fn settle_config_maps(&self, registry: &Registry) -> Result<(), Status> {

@@ -46,6 +46,7 @@ pub async fn keep(client: InternalClient, registry: Weak<Registry>, host: String
     collect.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let due = tokio::select! {
+            biased;
             _ = draining.wait_for(|draining| *draining) => Due::End,
             _ = renew.tick() => Due::Renewal,
             _ = collect.tick() => Due::Collection,

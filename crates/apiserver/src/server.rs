@@ -1,7 +1,7 @@
 //! The server as a whole: its configuration, its parts, and how they come up.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use rkube_access::authenticate::{Authenticators, Options, TokenFile};
 use rkube_access::authorize::{Authorizers, Mode};
 use rkube_access::impersonate::Impersonation;
 use rkube_access::{User, UserRef};
+use rkube_admission::quota::{self, QuotasHandle, ResourceQuota};
 use rkube_admission::{Chain, Plugin, plugins, webhooks};
 use rkube_catalog::Catalog;
 use rkube_kinds::Kind;
@@ -43,7 +44,7 @@ use crate::nodes::{NodeProvider, Nodes};
 use crate::openapi::OpenApi;
 use crate::openid;
 use crate::proxy::{KubeletTls, Proxy};
-use crate::registry::{Component, Engine, Registry};
+use crate::registry::{Component, Engine, Registry, Turns};
 use crate::repair::{self, Repair};
 use crate::resource_metrics::Sources;
 use crate::stages::{Pages, Road};
@@ -62,6 +63,8 @@ pub struct Config {
     pub features: Features,
     pub in_flight_max: InFlightMax,
     pub token_file: TokenFile,
+    /// Whether Secrets of type `bootstrap.kubernetes.io/token` in `kube-system` hold tokens by which nodes join.
+    pub bootstrap_tokens: bool,
     /// Who decides what users may do, in this order.
     pub authorization: Vec<Mode>,
     /// Whether requests without credentials are `system:anonymous`; otherwise they are refused.
@@ -121,14 +124,19 @@ impl ApiServer {
         let client_authority = std::mem::take(&mut config.client_authority);
         let authority = Authority::new(&client_authority);
         let ((address, port), host, alone) = (config.advertise, config.host_name.clone(), !config.store_is_shared);
+        let features = config.features;
         let (on_legacy_use, legacy_uses) = legacy_tokens::channel();
-        let registry = Arc::new(registry(&mut config, plugins, on_legacy_use, draining.subscribe()).await?);
+        let quotas = QuotasHandle::default();
+        let registry = registry(&mut config, plugins, on_legacy_use, &quotas, draining.subscribe()).await?;
+        let registry = Arc::new(registry);
+        let charging: Weak<Registry> = Arc::downgrade(&registry);
+        quotas.get_or_init(|| charging);
         let road = Arc::new(road(config, &registry));
         let client = InternalClient::new(&road, registry.itself.clone());
         let allocation = &registry.allocation;
         let service = bootstrap::kubernetes_service(&allocation.first_address(), port);
         let mut range = DefaultRange::new(allocation.cidrs());
-        let bootstrap = Bootstrap { client: client.clone(), service, client_authority };
+        let bootstrap = Bootstrap { client: client.clone(), service, client_authority, features };
         let made = bootstrap.run(&registry, &mut range).await;
         made.map_err(|status| Error::Bootstrap(status.message))?;
         let definitions = Arc::new(DefinitionWriter { client: client.clone(), registry: registry.clone() });
@@ -197,6 +205,7 @@ impl ApiServer {
             let mut draining = self.draining.subscribe();
             tokio::spawn(async move {
                 tokio::select! {
+                    biased;
                     () = asker.run(known) => {}
                     _ = draining.wait_for(|draining| *draining) => {}
                 }
@@ -224,6 +233,7 @@ async fn registry(
     config: &mut Config,
     plugins: Vec<Box<dyn Plugin>>,
     on_legacy_use: OnLegacyUse,
+    quotas: &QuotasHandle,
     draining: watch::Receiver<bool>,
 ) -> Result<Registry, Error> {
     let token_file = std::mem::take(&mut config.token_file);
@@ -235,7 +245,13 @@ async fn registry(
     };
     let catalog = Catalog::start(store.clone(), &config.kinds, clock.clone()).await;
     let catalog = catalog.map_err(|error| Error::Store(error.to_string()))?;
-    let known = Options { token_file, anonymous: config.anonymous, signer: signer.clone(), on_legacy_use };
+    let known = Options {
+        token_file,
+        anonymous: config.anonymous,
+        signer: signer.clone(),
+        on_legacy_use,
+        bootstrap_tokens: config.bootstrap_tokens,
+    };
     let authenticators = Authenticators::new(known, &catalog, clock);
     let authorizers = Arc::new(Authorizers::of_modes(&catalog.snapshot(), &config.authorization));
     let kubelet = std::mem::take(&mut config.kubelet);
@@ -247,6 +263,8 @@ async fn registry(
     let metrics = Arc::new(Metrics::default());
     let mut all = plugins::all(&catalog.snapshot(), entropy, &authorizers);
     all.extend(webhooks::plugins(&catalog, &authorizers, entropy, &metrics.admission));
+    let quotas = ResourceQuota::new(catalog.resource("", "v1", "resourcequotas"), quotas.clone(), clock.clone());
+    all.push((quota::NAME, Box::new(quotas)));
     let is_on = |name: &str| !config.disabled_plugins.iter().any(|disabled| disabled == name);
     let on = all.into_iter().filter(|(name, _)| is_on(name)).map(|(_, plugin)| plugin);
     let chain = on.chain(plugins).collect();
@@ -266,6 +284,7 @@ async fn registry(
         authorizers,
         signer,
         metrics,
+        evictions: Turns::default(),
         watch_list: config.features.watch_list,
         draining,
         itself: Arc::new(User::apiserver()),

@@ -78,6 +78,7 @@ pub fn config() -> Config {
         kinds: rkube_kinds::all().to_vec(),
         features: crate::features::Features::default(),
         token_file: rkube_access::authenticate::TokenFile::default(),
+        bootstrap_tokens: false,
         anonymous: true,
         client_authority: "authority".to_owned(),
         tokens: TokenOptions::default(),

@@ -139,6 +139,14 @@ pub const ROLES: Work = Work {
     reach: "at most 15 µs of CPU",
 };
 
+/// Beside the same request in a namespace without a quota.
+pub const QUOTA: Work = Work {
+    name: "create Pod (dry run), what a quota of seven resources adds",
+    unit: Unit::Microseconds,
+    peer: None,
+    reach: "at most 10 µs of CPU",
+};
+
 /// For custom resources the limit is what a ConfigMap of that size does on the same server.
 pub const CREATE_CUSTOM: Work =
     rate("create custom resource, 30 fields, 2 rules, 64 in flight", None, "70% of a ConfigMap; the peer: 56%");
@@ -225,6 +233,43 @@ pub const IDLE_CLUSTER: Work = Work {
 };
 pub const RECONCILE: Work =
     Work { name: "reconcile an unchanged Deployment", unit: Unit::Microseconds, peer: None, reach: "at most 30 µs" };
+/// For what follows the limit is what we want to reach.
+pub const JOB: Work = Work {
+    name: "Job of 10,000 completions, 500 at a time, on 100 nodes",
+    unit: Unit::Milliseconds,
+    peer: None,
+    reach: "at most 30,000 ms",
+};
+pub const STATEFUL_SET: Work = Work {
+    name: "StatefulSet of 1,000, parallel, Ready",
+    unit: Unit::Milliseconds,
+    peer: None,
+    reach: "at most 5,000 ms",
+};
+pub const LOST_NODE: Work = Work {
+    name: "500 pods of a lost node running elsewhere",
+    unit: Unit::Milliseconds,
+    peer: None,
+    reach: "at most 3,000 ms after the toleration",
+};
+pub const IDLE_CONTROLLERS: Work = Work {
+    name: "resident memory, all controllers idle",
+    unit: Unit::Megabytes,
+    peer: None,
+    reach: "at most 10 MB, no measurable CPU",
+};
+pub const RECONCILES: Work = Work {
+    name: "reconcile an unchanged object, the slowest kind",
+    unit: Unit::Microseconds,
+    peer: None,
+    reach: "at most 50 µs",
+};
+pub const WEEK: Work = Work {
+    name: "a virtual week of 1,000 CronJobs, every six hours",
+    unit: Unit::Milliseconds,
+    peer: None,
+    reach: "at most 30,000 ms",
+};
 pub const TEST_CLUSTER: Work =
     Work { name: "a cluster in a test", unit: Unit::Milliseconds, peer: Some(3_400.0), reach: "at most 50 ms" };
 pub const TEST_CLUSTERS: Work =

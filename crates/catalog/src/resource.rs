@@ -127,13 +127,18 @@ impl Resource {
 
     /// The objects of a namespace now, by name.
     pub fn within(&self, namespace: &str) -> Vec<Arc<Object>> {
+        self.entries_within(namespace).into_iter().map(|entry| entry.object).collect()
+    }
+
+    /// The same with their revisions.
+    pub fn entries_within(&self, namespace: &str) -> Vec<Entry> {
         let all = self.snapshot().0;
         if all.is_empty() {
             return Vec::new();
         }
         let prefix = self.key(namespace, "");
         let here = all.range::<_, str>((Bound::Included(prefix.as_str()), Bound::Unbounded));
-        here.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, entry)| entry.object.clone()).collect()
+        here.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, entry)| entry.clone()).collect()
     }
 
     /// All objects as they were at a revision: the current ones with the events since then undone.

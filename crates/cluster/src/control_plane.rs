@@ -107,11 +107,15 @@ impl ControlPlane {
         for serving in &self.serving {
             serving.stop.send_replace(true);
         }
+        // Another process waits to take over, and no client asks these anything: they do not wait for clients.
+        for part in self.parts.iter_mut().rev().filter(|part| part.is_elected()) {
+            part.shutdown().await;
+        }
         for mut serving in std::mem::take(&mut self.serving) {
             // An error means that serving has ended already, by a panic that was logged.
             let _ = (&mut serving.task).await;
         }
-        for part in self.parts.iter_mut().rev() {
+        for part in self.parts.iter_mut().rev().filter(|part| !part.is_elected()) {
             part.shutdown().await;
         }
         self.host.server().finish().await;

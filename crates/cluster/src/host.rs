@@ -8,8 +8,9 @@ use http::{HeaderValue, Request, Response};
 use rkube_access::{AUTHENTICATED, User, UserRef};
 use rkube_apiserver::{ApiServer, Body, OfThisProcess};
 use rkube_machinery::host::{Clock, Entropy};
-use rkube_operator::{Caches, Source, kube};
-use tower::Service;
+use rkube_operator::{Caches, Fence, Source, kube};
+use tower::util::BoxCloneService;
+use tower::{Layer as _, Service, ServiceExt as _};
 
 use crate::in_process::InProcess;
 
@@ -21,30 +22,83 @@ pub struct Host {
     server: Arc<ApiServer>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    /// What the requests of its clients go through, if they do.
+    fence: Option<Fence>,
+    /// Only in tests is there anything.
+    seams: Option<Arc<dyn Seams>>,
+}
+
+/// The way of a client's requests to the server.
+pub type Transport =
+    BoxCloneService<Request<kube::client::Body>, Response<Body>, Box<dyn std::error::Error + Send + Sync + 'static>>;
+
+/// What stands between a part and the server, so that a test can have things go wrong there.
+pub trait Seams: Send + Sync + 'static {
+    /// What a client uses instead of the way to the server itself.
+    fn transport(&self, direct: Transport) -> Transport;
+
+    /// What caches follow instead of the server's own objects.
+    fn source(&self, direct: Arc<dyn Source>) -> Arc<dyn Source>;
+
+    /// Whether reconcilers read their own writes. A test shows what becomes of them if not.
+    fn reads_own_writes(&self) -> bool {
+        true
+    }
 }
 
 impl Host {
     pub(crate) fn new(server: Arc<ApiServer>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Host {
-        Host { server, clock, entropy }
+        Host { server, clock, entropy, fence: None, seams: None }
+    }
+
+    /// The same, with something in between.
+    #[must_use]
+    pub fn with_seams(&self, seams: Arc<dyn Seams>) -> Host {
+        Host { seams: Some(seams), ..self.clone() }
+    }
+
+    /// The same for a part that acts only while it leads: nothing that its clients send passes the fence at any other time.
+    #[must_use]
+    pub fn behind(&self, fence: &Fence) -> Host {
+        Host { fence: Some(fence.clone()), ..self.clone() }
     }
 
     /// A client whose transport is the server itself. `agent` is the program that it is, unless a
     /// request says otherwise: the manager of what it writes.
     pub fn client(&self, user: UserRef, agent: &'static str) -> kube::Client {
-        kube::Client::new(self.transport(user, agent), NAMESPACE)
+        let transport = self.transport(user, agent);
+        match (&self.fence, &self.seams) {
+            (None, None) => kube::Client::new(transport, NAMESPACE),
+            (Some(fence), None) => kube::Client::new(fence.layer(transport), NAMESPACE),
+            (fence, Some(seams)) => kube::Client::new(seams.transport(fenced(fence.as_ref(), transport)), NAMESPACE),
+        }
     }
 
     /// A client for reconcilers: what one of them writes is in these caches before it works on the same key again.
     pub fn client_for(&self, caches: &Caches, user: UserRef, agent: &'static str) -> kube::Client {
-        caches.client(self.transport(user, agent), NAMESPACE)
+        let transport = self.transport(user, agent);
+        match (&self.fence, &self.seams) {
+            (None, None) => caches.client(transport, NAMESPACE),
+            (Some(fence), None) => caches.client(fence.layer(transport), NAMESPACE),
+            (fence, Some(seams)) => {
+                let transport = seams.transport(fenced(fence.as_ref(), transport));
+                if seams.reads_own_writes() {
+                    caches.client(transport, NAMESPACE)
+                } else {
+                    kube::Client::new(transport, NAMESPACE)
+                }
+            }
+        }
     }
 
     fn transport(
         &self,
         user: UserRef,
         agent: &'static str,
-    ) -> impl Service<Request<kube::client::Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Send + use<>
-    {
+    ) -> impl Service<Request<kube::client::Body>, Response = Response<Body>, Error = Infallible, Future: Send>
+    + Clone
+    + Send
+    + use<> {
         let server = self.server.clone();
         tower::service_fn(move |mut request: Request<kube::client::Body>| {
             let (server, user) = (server.clone(), user.clone());
@@ -57,7 +111,11 @@ impl Host {
 
     /// The server's own objects as this user may see them.
     pub fn source(&self, user: UserRef) -> Arc<dyn Source> {
-        Arc::new(InProcess::new(self.server.clone(), user))
+        let direct = Arc::new(InProcess::new(self.server.clone(), user));
+        match &self.seams {
+            None => direct,
+            Some(seams) => seams.source(direct),
+        }
     }
 
     pub fn server(&self) -> &Arc<ApiServer> {
@@ -70,6 +128,20 @@ impl Host {
 
     pub fn entropy(&self) -> &Arc<dyn Entropy> {
         &self.entropy
+    }
+}
+
+/// The way to the server that a test puts something before: a request that it holds up comes to the fence afterwards.
+fn fenced<S>(fence: Option<&Fence>, direct: S) -> Transport
+where
+    S: Service<Request<kube::client::Body>, Response = Response<Body>, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + 'static,
+{
+    match fence {
+        Some(fence) => BoxCloneService::new(fence.layer(direct)),
+        None => BoxCloneService::new(direct.map_err(|never| match never {})),
     }
 }
 

@@ -15,5 +15,5 @@ pub mod kubeconfig;
 pub mod parts;
 
 pub use control_plane::{ControlPlane, Error, Listener};
-pub use host::{Host, component_user, node_user, service_account};
-pub use parts::{Controllers, Part, RealNode, Scheduler, SimulatedNodes};
+pub use host::{Host, Seams, Transport, component_user, node_user, service_account};
+pub use parts::{Controllers, Election, Part, RealNode, Scheduler, SimulatedNodes};

@@ -70,7 +70,7 @@ pub struct Owner {
 }
 
 /// One of each value, for as long as somebody else has it.
-struct Interner<T>(Mutex<Interned<T>>);
+pub struct Interner<T>(Mutex<Interned<T>>);
 
 struct Interned<T> {
     values: HashSet<Arc<T>>,
@@ -84,7 +84,7 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Eq + Hash> Interner<T> {
-    fn share(&self, value: T) -> Arc<T> {
+    pub fn share(&self, value: T) -> Arc<T> {
         let mut interned = self.0.lock();
         if let Some(known) = interned.values.get(&value) {
             return known.clone();

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use crate::metadata::{Labels, Pairs};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
+pub const TTL: &str = "node.alpha.kubernetes.io/ttl";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Node {
     pub ready: bool,
     /// Whether it is tainted as out of service.
     pub out_of_service: bool,
+    /// How long its kubelet may use what it knows of objects, in seconds, as an annotation says.
+    pub ttl: Option<i64>,
     /// The addresses that its pods get. What cannot be read is left out: the API server read it before.
     pub pod_cidrs: Vec<Subnet>,
 }
@@ -66,6 +69,7 @@ impl Node {
             ready: ready.is_some_and(|condition| condition.status == "True"),
             out_of_service: taints.iter().any(|taint| taint.key == OUT_OF_SERVICE),
             taints,
+            ttl: metadata.annotations.get(TTL).and_then(|text| text.parse().ok()),
             pod_cidrs: cidrs.filter_map(|cidr| Subnet::parse_sloppy(&cidr.0)).collect(),
         })
     }
@@ -86,6 +90,8 @@ struct Raw<'a> {
 struct RawMetadata<'a> {
     #[serde(borrow)]
     labels: Pairs<'a>,
+    #[serde(borrow)]
+    annotations: Pairs<'a>,
     #[serde(borrow)]
     deletion_timestamp: Option<Cow<'a, str>>,
 }
@@ -147,11 +153,12 @@ mod tests {
             Node::read(&Item { namespace: "".into(), name: "n".into(), uid: "u".into(), revision: 1, json }).unwrap()
         };
         let node = read(json!({
-            "metadata": { "labels": { "topology.kubernetes.io/zone": "z", "other": "x" }, "deletionTimestamp": "1970-01-01T00:00:05Z" },
+            "metadata": { "labels": { "topology.kubernetes.io/zone": "z", "other": "x" }, "annotations": { TTL: "15" }, "deletionTimestamp": "1970-01-01T00:00:05Z" },
             "spec": { "podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64"], "taints": [{ "key": OUT_OF_SERVICE, "effect": "NoExecute" }] },
             "status": { "conditions": [{ "type": "MemoryPressure", "status": "False" }, { "type": "Ready", "status": "True" }] },
         }));
         assert_eq!((node.zone.as_str(), node.ready, node.out_of_service, node.deleting), ("z", true, true, true));
+        assert_eq!(node.ttl, Some(15));
         assert_eq!(node.pod_cidrs.iter().map(Subnet::to_string).collect::<Vec<_>>(), ["10.0.0.0/24", "fd00::/64"]);
         let bare = Node { name: "n".into(), uid: "u".into(), ..Node::default() };
         assert_eq!(read(json!({ "metadata": { "labels": null } })), bare);

@@ -254,6 +254,19 @@ pub fn path_of(pod: &Pod) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name)
 }
 
+/// A pod as events name it.
+pub fn about_pod(pod: &Pod) -> Reference {
+    Reference {
+        api_version: "v1".into(),
+        kind: "Pod".into(),
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+        resource_version: pod.revision.to_string().into(),
+        ..Reference::default()
+    }
+}
+
 /// Runs these, so many at a time. They end with whoever waits for them.
 pub async fn all<T: Send + 'static>(tasks: impl Iterator<Item = impl Future<Output = T> + Send + 'static>) -> Vec<T> {
     let (mut running, mut outcomes) = (JoinSet::new(), Vec::new());

@@ -7,7 +7,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 const JSON: &str = "application/json";
+const APPLY: &str = "application/apply-patch+yaml";
 const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
+/// What the client calls an answer that is no `Status`.
+const NO_STATUS: &str = "Failed to parse error data";
 
 /// What is read of an object that was written.
 #[derive(Debug, Default, Deserialize)]
@@ -43,6 +46,21 @@ pub async fn create(client: &Client, path: &str, body: Vec<u8>) -> Result<Writte
 
 pub async fn replace(client: &Client, path: &str, body: &Value) -> Result<Written, kube::Error> {
     send(client, Method::PUT, path, JSON, body.to_string().into_bytes()).await
+}
+
+/// Replaces an object. The whole object as it is then.
+pub async fn replace_value(client: &Client, path: &str, body: &Value) -> Result<Value, kube::Error> {
+    let body = body.to_string().into_bytes();
+    let request = Request::builder().method(Method::PUT).uri(path).header(header::CONTENT_TYPE, JSON).body(body);
+    client
+        .request(request.map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))?)
+        .await
+}
+
+/// Applies, as this manager, whatever others say of the fields.
+pub async fn apply(client: &Client, path: &str, manager: &str, body: &Value) -> Result<Written, kube::Error> {
+    let path = format!("{path}?fieldManager={manager}&force=true");
+    send(client, Method::PATCH, &path, APPLY, body.to_string().into_bytes()).await
 }
 
 pub async fn patch(client: &Client, path: &str, body: &Value) -> Result<Written, kube::Error> {
@@ -84,6 +102,18 @@ pub fn whole(item: &Item) -> serde_json::Result<Value> {
     Ok(object)
 }
 
+/// A name in a path. Names of objects that exist need no escape but a few; a reference may say anything.
+pub fn escaped(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => out.push(byte as char),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
 /// What a client of upstream would say of an error.
 pub fn message(error: &kube::Error) -> String {
     match error {
@@ -92,8 +122,35 @@ pub fn message(error: &kube::Error) -> String {
     }
 }
 
+/// The same, where what answers may know nothing of Kubernetes: then a client of upstream says itself what went wrong, and
+/// what was asked for, such as `get pods.metrics.k8s.io`.
+pub fn message_for(error: &kube::Error, asked: &str) -> String {
+    match error {
+        kube::Error::Api(status) if status.reason == NO_STATUS => {
+            let what = match status.code {
+                404 => "the server could not find the requested resource".to_owned(),
+                405 => "the server does not allow this method on the requested resource".to_owned(),
+                409 => "the server reported a conflict".to_owned(),
+                429 => "the server has received too many requests and has asked us to try again later".to_owned(),
+                503 => "the server is currently unable to handle the request".to_owned(),
+                500.. => {
+                    format!("an error on the server ({:?}) has prevented the request from succeeding", status.message)
+                }
+                code => format!("the server responded with the status code {code} but did not return more information"),
+            };
+            format!("{what} ({asked})")
+        }
+        other => message(other),
+    }
+}
+
 pub fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// Whether something of the name is there already, or was written by another meanwhile.
+pub fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
 pub fn is_invalid(error: &kube::Error) -> bool {

@@ -5,7 +5,7 @@ const OFF_BY_DEFAULT: [&str; 3] =
     ["bootstrap-signer-controller", "token-cleaner-controller", "selinux-warning-controller"];
 
 /// Every controller that Kubernetes has, with the name that it had before. Not all of them are here yet.
-const KNOWN: [(&str, &str); 49] = [
+pub const KNOWN: [(&str, &str); 49] = [
     ("bootstrap-signer-controller", "bootstrapsigner"),
     ("certificatesigningrequest-approving-controller", "csrapproving"),
     ("certificatesigningrequest-cleaner-controller", "csrcleaner"),
@@ -56,6 +56,9 @@ const KNOWN: [(&str, &str); 49] = [
     ("validatingadmissionpolicy-status-controller", ""),
     ("volumeattributesclass-protection-controller", ""),
 ];
+
+/// Controllers that Kubernetes does not have.
+const OWN: [&str; 1] = [crate::local_path_provisioner::NAME];
 
 /// Which controllers are to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +114,7 @@ impl std::str::FromStr for Selection {
 
 fn present_name(name: &str) -> Option<&'static str> {
     let known = KNOWN.iter().find(|known| known.0 == name || !name.is_empty() && known.1 == name);
-    known.map(|known| known.0)
+    known.map(|known| known.0).or_else(|| OWN.into_iter().find(|own| *own == name))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod json;
 pub mod managed;
 pub mod names;
 pub mod patch;
+pub mod pem;
 pub mod protobuf;
 pub mod quantity;
 pub mod review;

@@ -39,6 +39,7 @@
 //! - [`reconcile`]: what becomes of a key: [`Action`], [`Error`], timeouts, conflicts. [`queue`]: when it is worked on.
 //! - [`informer`]: one cache per kind and selection for all controllers, of whole objects or of views; [`Index`]es.
 //!   [`source`]: where they come from: over the [`network`], or from the server in whose process this is.
+//! - [`leader_election`]: of several processes one works ([`LeaderElection`]); [`fence`]: nobody else sends anything.
 //! - [`written`]: why a reconcile never sees a cache without what it wrote before.
 //! - [`finalizer`], [`ownership`], [`desired`], [`conditions`], [`events`]: what most controllers need.
 //!
@@ -53,8 +54,10 @@ pub mod controller;
 pub mod desired;
 mod error;
 pub mod events;
+pub mod fence;
 pub mod finalizer;
 pub mod informer;
+pub mod leader_election;
 pub mod manager;
 pub mod metrics;
 pub mod network;
@@ -71,14 +74,16 @@ pub mod written;
 
 pub use controller::{Context, Controller, Environment, Predicate, Transform, Trigger, Watch};
 pub use error::Error;
+pub use fence::Fence;
 pub use informer::{ByOwner, Caches, Change, Index, Informer, Key, Labeled};
 pub use k8s_openapi;
 pub use kube;
+pub use leader_election::{LeaderElection, Leadership};
 pub use manager::{Health, Manager};
 pub use metrics::Metrics;
 pub use network::NetworkSource;
 pub use operator::Operator;
-pub use queue::{Priority, Queue};
+pub use queue::{Options as QueueOptions, Priority, Queue};
 pub use reconcile::{Action, Outcome, run};
 pub use source::{Discovered, Event, Item, Selection, Source};
 pub use written::ReadYourWrites;

@@ -1,6 +1,9 @@
 //! The place that holds a process' caches and controllers: every controller is a supervised task. One that panics, or
 //! ends, is seen: it is logged, the health check names it, and it is started again after a delay that grows.
+//!
+//! With an election ([`Manager::elected`]) controllers run while this process leads, and only then.
 
+use std::any::Any;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::sync::Arc;
@@ -11,7 +14,10 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::controller::Environment;
+use crate::error::Error;
 use crate::informer::Caches;
+use crate::leader_election::{Elector, LeaderElection, Leadership};
 use crate::metrics::Metrics;
 use crate::panic::panic_text;
 use crate::source::Source;
@@ -21,11 +27,18 @@ const RESTART_FIRST: Duration = Duration::from_millis(500);
 const RESTART_MAX: Duration = Duration::from_secs(60);
 /// A controller that ran for so long counts as well again.
 const WELL_AFTER: Duration = Duration::from_secs(60);
+/// At an end in good order requests under way have so long to end. If they do not, the lease is left to run out.
+const HANDOVER_MAX: Duration = Duration::from_millis(500);
 
 /// The controllers of a process. They end when this is dropped.
 pub struct Manager {
     caches: Caches,
     tasks: JoinSet<()>,
+    /// None: nobody else does the same.
+    elector: Option<Elector>,
+    leadership: Leadership,
+    /// What is held for as long as this lasts, whether it leads or not.
+    kept: Vec<Box<dyn Any + Send + Sync>>,
     health: Health,
     metrics: Metrics,
     /// Who ends now has been asked to.
@@ -42,18 +55,45 @@ impl Manager {
         Manager {
             caches,
             tasks: JoinSet::new(),
+            elector: None,
+            leadership: Leadership::always(),
+            kept: Vec::new(),
             health: Health::default(),
             metrics: Metrics::default(),
             draining: Arc::default(),
         }
     }
 
+    /// Controllers run while this process holds a lease. What they send goes through the environment's fence.
+    pub fn elected(environment: &Environment, election: LeaderElection) -> Result<Manager, Error> {
+        let elector = Elector::start(election, environment)?;
+        let manager = Manager::with_caches(environment.caches.clone());
+        let (name, stats) = elector.stats();
+        manager.metrics.add_election(name, stats.clone());
+        Ok(Manager { leadership: elector.leadership(), elector: Some(elector), ..manager })
+    }
+
+    /// Whether this process leads; without an election it always does.
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.clone()
+    }
+
+    /// Whether controllers run only while this process leads.
+    pub fn is_elected(&self) -> bool {
+        self.elector.is_some()
+    }
+
+    /// Holds something for as long as the manager lasts: informers that are to be warm when this process leads.
+    pub fn keep(&mut self, held: impl Any + Send + Sync) {
+        self.kept.push(Box::new(held));
+    }
+
     pub fn caches(&self) -> &Caches {
         &self.caches
     }
 
-    /// Runs a controller for as long as the manager lasts. `start` is called again whenever what it returned has ended:
-    /// nothing of the former life is left but the shared caches.
+    /// Runs a controller for as long as the manager lasts, and leads. `start` is called again whenever what it returned has
+    /// ended: nothing of the former life is left but the shared caches.
     pub fn add<F>(&mut self, name: &'static str, start: impl Fn() -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -61,7 +101,14 @@ impl Manager {
         let place = self.health.add(name);
         let metrics = self.metrics.clone();
         let start = move || metrics.clone().scope(start());
-        self.tasks.spawn(supervise(name, self.health.clone(), place, self.draining.clone(), start));
+        let supervised = Supervised {
+            name,
+            health: self.health.clone(),
+            place,
+            draining: self.draining.clone(),
+            leadership: self.leadership.clone(),
+        };
+        self.tasks.spawn(supervised.run(start));
     }
 
     /// What the controllers do, in numbers.
@@ -78,16 +125,28 @@ impl Manager {
     pub async fn drain(&mut self, max: Duration) {
         self.draining.store(true, Ordering::Relaxed);
         self.metrics.close();
-        let ending = async { while self.tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout(max, ending).await.is_err() {
-            tracing::warn!(after = ?max, "controllers have not ended, and are cut off");
+        // In a standby nothing runs that would end.
+        if self.leadership.leads() {
+            let ending = async { while self.tasks.join_next().await.is_some() {} };
+            if tokio::time::timeout(max, ending).await.is_err() {
+                tracing::warn!(after = ?max, "controllers have not ended, and are cut off");
+            }
         }
         self.shutdown().await;
     }
 
-    /// Ends all of them at once.
+    /// Ends all of them at once. A lease is released when nothing acts for its holder any more.
     pub async fn shutdown(&mut self) {
+        let all_ended = match &self.elector {
+            Some(elector) => elector.drain(HANDOVER_MAX).await,
+            None => true,
+        };
         self.tasks.shutdown().await;
+        match self.elector.take() {
+            Some(elector) if all_ended => elector.release().await,
+            Some(_) => tracing::warn!("requests have not ended: the lease is not released, and runs out"),
+            None => {}
+        }
         self.health.end();
     }
 }
@@ -135,39 +194,57 @@ impl Health {
     }
 }
 
-async fn supervise<F>(
+/// A controller that is started again and again.
+struct Supervised {
     name: &'static str,
     health: Health,
     place: usize,
     draining: Arc<AtomicBool>,
-    start: impl Fn() -> F,
-) where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let mut delay = RESTART_FIRST;
-    loop {
-        let started = Instant::now();
-        health.set(place, State::Running);
-        // A set of one: the task ends with the supervisor.
-        let mut task = JoinSet::new();
-        task.spawn(start());
-        let why = match task.join_next().await {
-            Some(Err(error)) => match error.try_into_panic() {
-                Ok(panic) => format!("panicked: {}", panic_text(&*panic)),
-                Err(_) => return,
-            },
-            Some(Ok(())) | None => "ended by itself".to_owned(),
-        };
-        if draining.load(Ordering::Relaxed) {
-            return health.set(place, State::Ended);
+    leadership: Leadership,
+}
+
+impl Supervised {
+    async fn run<F>(mut self, start: impl Fn() -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut delay = RESTART_FIRST;
+        loop {
+            let term = self.leadership.begun().await;
+            let started = Instant::now();
+            self.health.set(self.place, State::Running);
+            // A set of one: the task ends with the supervisor.
+            let mut task = JoinSet::new();
+            task.spawn(start());
+            let ended = tokio::select! {
+                biased;
+                () = self.leadership.ended(&term) => None,
+                ended = task.join_next() => ended,
+            };
+            let why = match ended {
+                None => {
+                    // Gone before the term is: nothing of it acts in the next one.
+                    task.shutdown().await;
+                    continue;
+                }
+                Some(Err(error)) => match error.try_into_panic() {
+                    Ok(panic) => format!("panicked: {}", panic_text(&*panic)),
+                    Err(_) => return,
+                },
+                Some(Ok(())) => "ended by itself".to_owned(),
+            };
+            drop(term);
+            if self.draining.load(Ordering::Relaxed) {
+                return self.health.set(self.place, State::Ended);
+            }
+            if started.elapsed() >= WELL_AFTER {
+                delay = RESTART_FIRST;
+            }
+            tracing::error!(controller = self.name, why, again_in = ?delay, "a controller does not run");
+            self.health.set(self.place, State::Down(why));
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(RESTART_MAX);
         }
-        if started.elapsed() >= WELL_AFTER {
-            delay = RESTART_FIRST;
-        }
-        tracing::error!(controller = name, why, again_in = ?delay, "a controller does not run");
-        health.set(place, State::Down(why));
-        tokio::time::sleep(delay).await;
-        delay = (delay * 2).min(RESTART_MAX);
     }
 }
 

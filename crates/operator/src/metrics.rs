@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::queue::{Queue, Snapshot};
-use crate::stats::{Histogram, QueueStats, ReconcileStats, Text};
+use crate::stats::{ElectionStats, Histogram, QueueStats, ReconcileStats, Text};
 
 tokio::task_local! {
     static CURRENT: Metrics;
@@ -17,7 +17,10 @@ tokio::task_local! {
 
 /// The numbers of all controllers of a manager.
 #[derive(Clone, Default)]
-pub struct Metrics(Arc<Mutex<BTreeMap<String, Controller>>>);
+pub struct Metrics {
+    controllers: Arc<Mutex<BTreeMap<String, Controller>>>,
+    elections: Arc<Mutex<BTreeMap<String, Arc<ElectionStats>>>>,
+}
 
 struct Controller {
     queue: Arc<QueueStats>,
@@ -44,17 +47,22 @@ impl Metrics {
     {
         let (look, close) = (Box::new(queue.watch()), Box::new(queue.closing()));
         let controller = Controller { queue: queue.stats().clone(), look, close, reconcile };
-        self.0.lock().insert(name.to_owned(), controller);
+        self.controllers.lock().insert(name.to_owned(), controller);
+    }
+
+    /// Counts an election, by the name of its lease.
+    pub(crate) fn add_election(&self, name: &str, stats: Arc<ElectionStats>) {
+        self.elections.lock().insert(name.to_owned(), stats);
     }
 
     /// Closes all queues.
     pub(crate) fn close(&self) {
-        self.0.lock().values().for_each(|controller| (controller.close)());
+        self.controllers.lock().values().for_each(|controller| (controller.close)());
     }
 
     /// What each controller is doing at this moment.
     pub fn snapshots(&self) -> BTreeMap<String, Snapshot> {
-        let controllers = self.0.lock();
+        let controllers = self.controllers.lock();
         let found =
             controllers.iter().map(|(name, controller)| (name.clone(), (controller.look)().unwrap_or_default()));
         found.collect()
@@ -63,10 +71,11 @@ impl Metrics {
     /// All numbers, as Prometheus reads them.
     pub fn text(&self) -> String {
         let snapshots = self.snapshots();
-        let controllers = self.0.lock();
+        let controllers = self.controllers.lock();
         let mut text = Text(String::new());
         write_reconciles(&mut text, &controllers);
         write_queues(&mut text, &controllers, &snapshots);
+        write_elections(&mut text, &self.elections.lock());
         text.0
     }
 }
@@ -132,6 +141,32 @@ fn write_reconciles(text: &mut Text, controllers: &BTreeMap<String, Controller>)
     text.head(metric, "histogram", "Length of time per reconciliation per controller");
     for (name, stats) in stats() {
         stats.time.write(text, metric, &format!("controller=\"{name}\""));
+    }
+}
+
+fn write_elections(text: &mut Text, elections: &BTreeMap<String, Arc<ElectionStats>>) {
+    const STATUS: &str = "leader_election_master_status";
+    const SLOW_PATHS: &str = "leader_election_slowpath_total";
+    if elections.is_empty() {
+        return;
+    }
+    text.head(
+        STATUS,
+        "gauge",
+        "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' \
+         is the string used to identify the lease. Please make sure to group by name.",
+    );
+    for (name, stats) in elections {
+        text.line(STATUS, &format!("name=\"{name}\""), stats.leads.get());
+    }
+    text.head(
+        SLOW_PATHS,
+        "counter",
+        "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the lease. \
+         Please make sure to group by name.",
+    );
+    for (name, stats) in elections {
+        text.line(SLOW_PATHS, &format!("name=\"{name}\""), stats.slow_paths.get());
     }
 }
 

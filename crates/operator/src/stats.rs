@@ -112,6 +112,15 @@ impl QueueStats {
     }
 }
 
+/// What became of an election.
+#[derive(Default)]
+pub(crate) struct ElectionStats {
+    /// 1 while this process leads.
+    pub leads: Count,
+    /// How often the lease was ours, and had to be looked at before it could be renewed.
+    pub slow_paths: Count,
+}
+
 /// What became of reconciles.
 pub(crate) struct ReconcileStats {
     pub successes: Count,

@@ -203,7 +203,7 @@ async fn a_reconcile_sees_what_an_earlier_one_wrote() {
                 async move { server.send(request).await }
             });
             let client = caches.client(transport, "default");
-            Environment { client, caches, clock: cluster.clock().clone() }
+            Environment { client, caches, ..cluster.environment() }
         };
         let mut operator = Operator::new(environment);
         let mut controller = Controller::of(ours(), "maker").owns(Watch::<Secret>::objects()).workers(8);

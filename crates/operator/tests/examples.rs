@@ -9,6 +9,9 @@ mod foo;
 #[path = "../examples/ingress_annotator.rs"]
 mod ingress_annotator;
 #[allow(dead_code)]
+#[path = "../examples/mydatabase.rs"]
+mod mydatabase;
+#[allow(dead_code)]
 #[path = "../examples/website.rs"]
 mod website;
 
@@ -17,12 +20,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rkube_operator::Operator;
-use rkube_operator::k8s_openapi::api::apps::v1::Deployment;
-use rkube_operator::k8s_openapi::api::core::v1::{ConfigMap, Event};
+use rkube_operator::k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use rkube_operator::k8s_openapi::api::core::v1::{ConfigMap, Event, PersistentVolumeClaim, Service};
 use rkube_operator::k8s_openapi::api::networking::v1::Ingress;
 use rkube_operator::kube::ResourceExt as _;
 use rkube_operator::kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use rkube_testkit::TestCluster;
+use rkube_testkit::{Faults, TestCluster};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -163,6 +166,104 @@ async fn a_website_has_pods_a_status_and_a_domain_until_it_goes() {
         })
         .await;
     assert_eq!(domains().await.unwrap(), ["shop.example.com"]);
+    operator.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_database_has_members_with_disks_until_it_goes() {
+    let cluster = TestCluster::builder().nodes(3).virtual_time().start().await;
+    let mut operator = Operator::new(cluster.environment());
+    mydatabase::define(cluster.client()).await.unwrap();
+    mydatabase::start(&mut operator);
+    let databases: Api<mydatabase::MyDatabase> = Api::default_namespaced(cluster.client());
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
+    let sets: Api<StatefulSet> = Api::default_namespaced(cluster.client());
+    let services: Api<Service> = Api::default_namespaced(cluster.client());
+    let spec = mydatabase::MyDatabaseSpec { version: "16".into(), members: 2, storage: "1Gi".into() };
+    let database = mydatabase::MyDatabase::new("orders", spec);
+    cluster
+        .eventually("databases are served", async || {
+            databases.create(&PostParams::default(), &database).await.map_err(|error| error.to_string())
+        })
+        .await;
+    let running = async |generation: i64, members: i32| {
+        let what = format!("{members} members run");
+        cluster
+            .eventually(&what, async || {
+                let database = databases.get("orders").await.map_err(|error| error.to_string())?;
+                let status = database.status.unwrap_or_default();
+                let there = (status.observed_generation, status.phase.as_str(), status.ready_members);
+                if there == (Some(generation), "Running", members) { Ok(status) } else { Err(format!("{status:?}")) }
+            })
+            .await
+    };
+    assert_eq!(running(1, 2).await.address, "orders.default.svc:5432");
+    let patch = |spec: Value| Patch::Merge(json!({ "spec": spec }));
+    let grown = patch(json!({ "members": 3, "version": "17" }));
+    databases.patch("orders", &PatchParams::default(), &grown).await.unwrap();
+    running(2, 3).await;
+    let names = |claims: Vec<PersistentVolumeClaim>| claims.iter().map(|claim| claim.name_any()).collect::<Vec<_>>();
+    let disks = claims.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(names(disks), ["data-orders-0", "data-orders-1", "data-orders-2"]);
+    let larger = patch(json!({ "storage": "2Gi" }));
+    let refused = databases.patch("orders", &PatchParams::default(), &larger).await.unwrap_err().to_string();
+    assert!(refused.contains("disks cannot change"), "{refused}");
+    databases.delete("orders", &DeleteParams::background()).await.unwrap();
+    cluster
+        .eventually("nothing is left of it", async || {
+            let left = claims.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items.len();
+            let set = sets.get_opt("orders").await.map_err(|error| error.to_string())?;
+            let service = services.get_opt("orders").await.map_err(|error| error.to_string())?;
+            if left == 0 && set.is_none() && service.is_none() { Ok(()) } else { Err(format!("{left} claims")) }
+        })
+        .await;
+    operator.shutdown().await;
+}
+
+/// All of them at once, while everything goes wrong that can: in the end all is as it should be.
+#[tokio::test]
+async fn the_examples_get_there_whatever_goes_wrong() {
+    let cluster = TestCluster::builder().nodes(2).virtual_time().seed(7).faults(Faults::all()).start().await;
+    let mut operator = Operator::new(cluster.environment());
+    foo::define(cluster.client()).await.unwrap();
+    website::define(cluster.client()).await.unwrap();
+    ingress_annotator::start(&mut operator);
+    foo::start(&mut operator);
+    website::start(&mut operator);
+    cluster.advance(LONG).await;
+    let ingresses: Api<Ingress> = Api::default_namespaced(cluster.client());
+    let foos: Api<foo::Foo> = Api::default_namespaced(cluster.client());
+    let sites: Api<website::Website> = Api::default_namespaced(cluster.client());
+    let backend = json!({ "service": { "name": "web", "port": { "number": 80 } } });
+    let ingress = json!({ "metadata": { "name": "web" }, "spec": { "defaultBackend": backend } });
+    ingresses.create(&PostParams::default(), &object(ingress)).await.unwrap();
+    let spec = foo::FooSpec { deployment_name: "of-foo".to_owned(), replicas: 1 };
+    foos.create(&PostParams::default(), &foo::Foo::new("example", spec)).await.unwrap();
+    for name in ["blog", "shop"] {
+        let spec = website::WebsiteSpec { domain: format!("{name}.example.com"), replicas: Some(2) };
+        sites.create(&PostParams::default(), &website::Website::new(name, spec)).await.unwrap();
+    }
+    cluster.advance(LONG).await;
+    for replicas in 2..=6 {
+        let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
+        foos.patch("example", &PatchParams::default(), &patch).await.unwrap();
+        let patch = Patch::Merge(json!({ "metadata": { "annotations": { "foo": replicas.to_string() } } }));
+        ingresses.patch("web", &PatchParams::default(), &patch).await.unwrap();
+        cluster.advance(LONG).await;
+    }
+    sites.delete("blog", &DeleteParams::background()).await.unwrap();
+    cluster.advance(LONG).await;
+    cluster.end_faults().await;
+    cluster.advance(LONG).await;
+    assert!(cluster.chaos().unwrap().faults() > 0);
+    assert_eq!(ingresses.get("web").await.unwrap().annotations()["foo"], "bar");
+    let deployments: Api<Deployment> = Api::default_namespaced(cluster.client());
+    let available = async |name: &str| deployments.get(name).await.unwrap().status.unwrap().available_replicas;
+    assert_eq!((available("of-foo").await, available("shop").await), (Some(6), Some(2)));
+    assert!(sites.get_opt("blog").await.unwrap().is_none() && deployments.get_opt("blog").await.unwrap().is_none());
+    let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    let domains = maps.get("domains").await.unwrap().data.unwrap_or_default();
+    assert_eq!(domains.into_values().collect::<Vec<_>>(), ["shop.example.com"]);
     operator.shutdown().await;
 }
 

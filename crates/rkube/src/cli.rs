@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rkube_controllers::Selection;
 use rkube_runtime::images::REGISTRIES;
 
+use crate::controller_flags::ControllerFlags;
+use crate::election_flags::ElectionFlags;
 use crate::flags::{Gates, PortRange, RuntimeConfig, ServiceRanges, StoreChoice, parse_listen};
 use crate::identity::IdentityFlags;
 use crate::node_addresses::NodeAddressFlags;
@@ -216,6 +218,12 @@ pub struct Up {
     /// those of kube-controller-manager
     #[arg(long, value_name = "NAME,...", default_value = "*", allow_hyphen_values = true)]
     pub controllers: Selection,
+
+    #[command(flatten)]
+    pub controller_flags: ControllerFlags,
+
+    #[command(flatten)]
+    pub election: ElectionFlags,
 
     /// Run no scheduler: pods stay without a node until somebody else binds them
     #[arg(long)]

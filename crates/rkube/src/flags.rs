@@ -4,8 +4,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+use std::time::Duration;
 
 use rkube_machinery::names::address::Subnet;
+use rkube_machinery::time::parse_duration;
+
+/// A duration as Go writes it, such as `1m30s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoDuration(pub Duration);
+
+impl FromStr for GoDuration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let nanos = u64::try_from(parse_duration(text)?).map_err(|_| "a duration cannot be negative".to_owned())?;
+        Ok(GoDuration(Duration::from_nanos(nanos)))
+    }
+}
 
 /// Where objects are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

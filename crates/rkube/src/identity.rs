@@ -19,6 +19,11 @@ pub struct IdentityFlags {
     #[arg(long, value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
 
+    /// Whether Secrets of type bootstrap.kubernetes.io/token in kube-system hold tokens by which nodes join
+    #[arg(long, value_name = "true|false", default_value_t = false, num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, action = ArgAction::Set)]
+    pub enable_bootstrap_token_auth: bool,
+
     /// Whether requests without credentials are let in, as `system:anonymous`
     #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1, default_missing_value = "true",
           require_equals = true, action = ArgAction::Set)]

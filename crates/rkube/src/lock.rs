@@ -4,8 +4,9 @@
 //! holds it, for whoever comes second.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -63,6 +64,27 @@ impl Lock {
         self.say(&format!("pid {}, {url}", std::process::id()));
     }
 
+    /// Who holds it, for as long as this system runs: no other process can be the same, and whoever holds it next is. So a
+    /// control plane that was killed and is started again has at once what was its own. None: that cannot be told.
+    pub fn identity(&self, host_name: &str) -> Option<String> {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let metadata = self.file.metadata().ok()?;
+        let part = |seed: u8| {
+            let mut hasher = DefaultHasher::new();
+            (seed, boot.trim(), metadata.dev(), metadata.ino(), &self.path).hash(&mut hasher);
+            hasher.finish()
+        };
+        let (high, low) = (part(0), part(1));
+        Some(format!(
+            "{host_name}_{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xfff,
+            0x8000 | (low >> 50),
+            low & 0xffff_ffff_ffff
+        ))
+    }
+
     /// The lock holds without its text: a full disk is no reason not to start.
     fn say(&mut self, text: &str) {
         let write = |file: &mut File| {
@@ -100,6 +122,15 @@ mod tests {
         assert!(error.contains(&format!("(pid {}, https://127.0.0.1:6443)", std::process::id())), "{error}");
         drop(lock);
         Lock::take(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn the_same_again_is_who_held_it_before() {
+        let (one, another) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let identity = |directory: &Path| Lock::take(directory).unwrap().identity("host").unwrap();
+        assert_eq!(identity(one.path()), identity(one.path()));
+        assert_ne!(identity(one.path()), identity(another.path()));
+        assert_eq!(identity(one.path()).len(), "host_".len() + 36);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use rkube_cluster::parts::{NODES_MAX, NodeTemplate};
+use rkube_cluster::parts::{LocalPath, NODES_MAX, NodeTemplate};
 use rkube_cluster::{Host, Part, SimulatedNodes};
 
 #[derive(Debug, Args)]
@@ -25,6 +25,11 @@ fn parse_count(text: &str) -> Result<usize, String> {
 }
 
 impl SimulatedNodeFlags {
+    /// Where volumes of theirs would be, if there are any.
+    pub fn local_path(&self) -> Option<LocalPath> {
+        (self.sim_nodes > 0).then(LocalPath::simulated)
+    }
+
     /// None without any nodes. `ranges_are_given`: somebody gives nodes the ranges of their pods.
     pub fn part(&self, ranges_are_given: bool) -> anyhow::Result<Option<Part>> {
         if self.sim_nodes == 0 {

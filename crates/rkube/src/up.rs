@@ -8,12 +8,12 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::tls;
+use rkube_cluster::parts::{FeatureGates, Settings};
 use rkube_cluster::{ControlPlane, Controllers, Listener, Scheduler};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
@@ -86,6 +86,7 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
             mutating: options.max_mutating_requests_inflight,
         },
         token_file: tokens::known(tokens),
+        bootstrap_tokens: options.identity.enable_bootstrap_token_auth,
         anonymous: options.identity.anonymous_auth,
         authorization: vec![Mode::Node, Mode::Rbac],
         client_authority: client_authorities.clone(),
@@ -107,15 +108,25 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
     let tls = tls::server_config(serving.as_ref().unwrap_or(&pki.server), Some(&client_authorities))?;
     // By what clients know the server.
     let root_ca = [pki.ca.certificate.as_str(), serving.as_ref().map_or("", |pair| &pair.certificate)].concat();
+    let election = options.election.election(store_is_shared, &config.host_name, lock.identity(&config.host_name))?;
     let controllers = Controllers {
         root_ca: root_ca.clone(),
+        signing: Some(pki.ca.clone()),
         selection: options.controllers.clone(),
-        namespace_grace: Duration::ZERO,
+        settings: Settings {
+            feature_gates: FeatureGates {
+                cluster_trust_bundle: config.features.cluster_trust_bundle,
+                pod_certificate_request: config.features.pod_certificate_request,
+            },
+            ..options.controller_flags.settings()
+        },
         node_ranges,
+        election: election.clone(),
+        local_path: node.as_ref().map(RealNode::local_path).or_else(|| options.nodes.local_path()),
     };
     let mut parts = vec![controllers.into()];
     if !options.no_scheduler {
-        parts.push(Scheduler { host_name: config.host_name.clone() }.into());
+        parts.push(Scheduler { host_name: config.host_name.clone(), election }.into());
     }
     let ranges_are_given =
         options.node_addresses.allocate_node_cidrs && options.controllers.has("node-ipam-controller");

@@ -3,7 +3,9 @@
 //!
 //! What holds: a pod waits in the queue, or is being bound, or has a node, or is not known; never two of these. A pod is
 //! given a node only if it fits there beside all that are known to be there or are on their way. What the API has not
-//! confirmed stays assumed until it is known to have failed.
+//! confirmed stays assumed until it is known to have failed; that holds for volumes as for nodes.
+
+mod preparations;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,10 +13,14 @@ use std::sync::Arc;
 use rkube_machinery::Text;
 use tokio::time::Instant;
 
+pub use preparations::Preparation;
+use preparations::Preparations;
+
 use crate::cycle::{Decision, Placer, Refusal};
 use crate::plugins::ClusterEvent;
 use crate::queue::{Failure, Queue, Queued};
 use crate::snapshot::Snapshot;
+use crate::snapshot::storage::work::Work;
 use crate::view::{Node, Pod};
 
 /// So many sorts of pods that were refused are remembered.
@@ -32,13 +38,15 @@ pub struct Core {
     refused_at: u64,
     /// Pods whose binding was decided, and of which it is not known yet whether it was done.
     binding: HashMap<Text, Queued>,
+    /// Those of them whose volumes have to be bound first.
+    preparations: Preparations,
 }
 
 /// What to do.
 #[derive(Debug)]
 pub enum Step {
-    /// The pod is to be bound; then [`Core::bound`] says what became of it.
-    Bind { pod: Arc<Pod>, node: Text },
+    /// The pod is to be bound, once its volumes are; then [`Core::bound`] says what became of it.
+    Bind { pod: Arc<Pod>, node: Text, volumes: Option<Arc<Work>> },
     /// No node would have the pod; it waits.
     Refused { pod: Arc<Pod>, message: String },
     /// The pod is being deleted, and is not tried.
@@ -65,6 +73,7 @@ impl Core {
             refused: VecDeque::new(),
             refused_at: 0,
             binding: HashMap::new(),
+            preparations: Preparations::default(),
         }
     }
 
@@ -74,13 +83,17 @@ impl Core {
             (Some(old), Some(new)) if old == new => {}
             (Some(old), Some(new)) => {
                 self.snapshot.set_node(new);
+                self.preparations.node_changed(&new.name);
                 self.queue.happened(&ClusterEvent::NodeUpdated { old, new }, now);
             }
             (None, Some(new)) => {
                 self.snapshot.set_node(new);
                 self.queue.happened(&ClusterEvent::NodeAdded(new), now);
             }
-            (Some(old), None) => self.snapshot.remove_node(&old.name),
+            (Some(old), None) => {
+                self.snapshot.remove_node(&old.name);
+                self.preparations.node_changed(&old.name);
+            }
             (None, None) => {}
         }
     }
@@ -109,9 +122,10 @@ impl Core {
         match self.decide(&pod) {
             Decision::Place(node) => {
                 let name = self.snapshot.node(node).details.name.clone();
+                let volumes = self.prepare(&pod, node);
                 self.snapshot.assume(pod.clone(), node);
                 self.binding.insert(pod.uid.clone(), queued);
-                Some(Step::Bind { pod, node: name })
+                Some(Step::Bind { pod, node: name, volumes })
             }
             Decision::Refuse(refusal) => {
                 self.queue.failed(queued, &Failure::Refused(refusal.plugins), now);
@@ -132,7 +146,7 @@ impl Core {
     /// What became of a binding. The pod as it is now, if it waits again.
     pub fn bound(&mut self, uid: &str, outcome: Bound, now: Instant) -> Option<Arc<Pod>> {
         // If not: the API has shown the pod on a node, or gone.
-        let queued = self.binding.remove(uid)?;
+        let queued = self.end_binding(uid, now)?;
         if outcome == Bound::Done {
             return None;
         }
@@ -157,6 +171,11 @@ impl Core {
         &self.snapshot
     }
 
+    fn end_binding(&mut self, uid: &str, now: Instant) -> Option<Queued> {
+        self.end_preparation(uid, now);
+        self.binding.remove(uid)
+    }
+
     fn decide(&mut self, pod: &Arc<Pod>) -> Decision {
         if self.refused_at != self.snapshot.generation() {
             self.refused.clear();
@@ -166,7 +185,9 @@ impl Core {
             return Decision::Refuse(refusal.clone());
         }
         let decision = self.placer.place(pod, &mut self.snapshot);
-        if let Decision::Refuse(refusal) = &decision {
+        if let Decision::Refuse(refusal) = &decision
+            && pod.volumes.is_none()
+        {
             self.refused.truncate(REFUSED_MAX - 1);
             self.refused.push_front((pod.clone(), refusal.clone()));
         }
@@ -176,7 +197,7 @@ impl Core {
     fn pod_is(&mut self, pod: &Arc<Pod>, now: Instant) {
         if pod.is_assigned() {
             self.queue.remove(&pod.uid);
-            self.binding.remove(&pod.uid);
+            self.end_binding(&pod.uid, now);
             let before = self.snapshot.pod(&pod.uid).cloned();
             self.snapshot.assign(pod);
             if let Some(before) = before {
@@ -197,7 +218,7 @@ impl Core {
 
     fn pod_gone(&mut self, pod: &Arc<Pod>, now: Instant) {
         self.queue.remove(&pod.uid);
-        self.binding.remove(&pod.uid);
+        self.end_binding(&pod.uid, now);
         if let Some(pod) = self.snapshot.remove_pod(&pod.uid) {
             self.queue.happened(&ClusterEvent::PodRemoved(&pod), now);
         }

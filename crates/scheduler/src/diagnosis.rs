@@ -1,6 +1,7 @@
 //! Why a pod found no node, in upstream's words: `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated
 //! taint(s).`
 
+use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 
 use crate::plugins::{PluginSet, Reason, Reasons, Verdict};
@@ -19,7 +20,7 @@ pub struct Diagnosis {
     plugins: PluginSet,
     /// Who named the only nodes that were asked.
     named_by: Vec<&'static str>,
-    nowhere: Option<&'static str>,
+    nowhere: Option<Cow<'static, str>>,
 }
 
 impl Diagnosis {
@@ -38,7 +39,7 @@ impl Diagnosis {
     }
 
     /// No node needs to be asked.
-    pub fn nowhere(&mut self, place: usize, reason: &'static str) {
+    pub fn nowhere(&mut self, place: usize, reason: Cow<'static, str>) {
         self.plugins.insert(place);
         self.nowhere = Some(reason);
     }
@@ -80,7 +81,7 @@ impl Diagnosis {
 
     /// `outlook`: what was found out about what could be done.
     pub fn message(&self, outlook: Option<&str>) -> String {
-        let mut text = match self.nowhere {
+        let mut text = match &self.nowhere {
             Some(reason) => format!("0/{} nodes are available: {reason}.", self.nodes),
             None => {
                 let unasked = self.nodes - self.refused;

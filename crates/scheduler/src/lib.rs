@@ -12,10 +12,13 @@ pub mod core;
 pub mod cycle;
 mod diagnosis;
 mod events;
+mod follow;
 pub mod plugins;
 mod preemption;
+mod prepare;
 pub mod queue;
 mod run;
+mod shared;
 pub mod snapshot;
 pub mod view;
 mod writes;
@@ -51,8 +54,15 @@ pub struct Config {
 
 /// Starts it. It ends with the manager.
 pub fn start(config: Config) -> Manager {
-    let mut manager = Manager::new(config.source.clone());
+    start_with(Manager::new(config.source.clone()), config)
+}
+
+/// The same with a manager that is there: one that is elected starts it when it leads, with caches that are warm by then.
+pub fn start_with(mut manager: Manager, config: Config) -> Manager {
     let (config, caches) = (Arc::new(config), manager.caches().clone());
+    if manager.is_elected() {
+        manager.keep(follow::warm(&caches));
+    }
     manager.add("scheduler", move || run::run(config.clone(), caches.clone()));
     manager
 }

@@ -119,6 +119,13 @@ pub async fn set_condition(client: &Client, pod: &Pod, patch: serde_json::Value)
     }
 }
 
+/// The node that a pod was to have is not its node any more: takes the name out of the status, with a patch for more.
+pub fn without_nomination(patch: Option<serde_json::Value>, pod: &Pod) -> serde_json::Value {
+    let mut patch = patch.unwrap_or_else(|| json!({ "metadata": { "uid": pod.uid.as_str() } }));
+    patch["status"]["nominatedNodeName"] = serde_json::Value::Null;
+    patch
+}
+
 /// What says in a pod's status why it has no node; None if it says so already.
 pub fn condition_patch(clock: &dyn Clock, pod: &Pod, reason: &str, message: &str) -> Option<serde_json::Value> {
     let pending = pod.pending.as_ref()?;
@@ -137,11 +144,12 @@ pub fn condition_patch(clock: &dyn Clock, pod: &Pod, reason: &str, message: &str
     }))
 }
 
-fn of_pods(pod: &Pod) -> Request {
+pub fn of_pods(pod: &Pod) -> Request {
     Request::new(ApiPod::url_path(&(), Some(&pod.namespace)))
 }
 
-fn text(error: &kube::Error) -> String {
+/// What went wrong, in the server's words.
+pub fn text(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         error => error.to_string(),

@@ -15,6 +15,10 @@
 mod cluster;
 #[cfg(feature = "processes")]
 mod etcd;
+#[cfg(feature = "cluster")]
+mod faults;
+#[cfg(feature = "cluster")]
+mod host;
 #[cfg(feature = "images")]
 pub mod images;
 #[cfg(feature = "processes")]
@@ -23,6 +27,8 @@ mod machine;
 mod process;
 #[cfg(feature = "processes")]
 mod rkube;
+#[cfg(feature = "virtual-time")]
+mod simulation;
 #[cfg(feature = "processes")]
 pub mod tools;
 #[cfg(feature = "processes")]
@@ -32,10 +38,18 @@ mod wait;
 pub use cluster::{Builder, TestCluster};
 #[cfg(feature = "processes")]
 pub use etcd::Etcd;
+#[cfg(feature = "cluster")]
+pub use faults::{Chaos, Faults, Observer, Safeguard, Seen};
+#[cfg(feature = "cluster")]
+pub use host::fresh_seed;
 #[cfg(feature = "processes")]
 pub use process::{Finished, Process};
 #[cfg(feature = "processes")]
 pub use rkube::Rkube;
+#[cfg(feature = "cluster")]
+pub use rkube_cluster::parts::Settings;
+#[cfg(feature = "virtual-time")]
+pub use simulation::{Report, Simulation};
 #[cfg(feature = "processes")]
 pub use tools::Tool;
 #[cfg(feature = "processes")]

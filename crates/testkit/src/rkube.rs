@@ -166,6 +166,15 @@ impl Rkube {
         }
     }
 
+    /// Stops it where it stands: it keeps its connections and does nothing.
+    pub fn pause(&self) {
+        self.running().process.signal(Signal::STOP);
+    }
+
+    pub fn resume(&self) {
+        self.running().process.signal(Signal::CONT);
+    }
+
     /// All that was logged so far, of every start.
     pub fn stderr(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()

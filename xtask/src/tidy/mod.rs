@@ -4,6 +4,7 @@ mod direction;
 mod fields;
 mod files;
 mod modules;
+mod select;
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +15,13 @@ use crate::command::say;
 pub fn run(root: &Path) -> Result<()> {
     say("tidy");
     let sources = Sources::read(root)?;
-    let rules =
-        [direction::check(root)?, modules::check(&sources), files::check(&sources), fields::check(root, &sources)?];
+    let rules = [
+        direction::check(root)?,
+        modules::check(&sources),
+        files::check(&sources),
+        fields::check(root, &sources)?,
+        select::check(&sources),
+    ];
     let findings: Vec<String> = rules.into_iter().flatten().collect();
     for finding in &findings {
         eprintln!("  {finding}");

@@ -1,8 +1,9 @@
-//! Who asks. The members in their order: [`certificate`], [`bearer`] (whose own members are [`token_file`] and
-//! [`service_account`]), [`anonymous`].
+//! Who asks. The members in their order: [`certificate`], [`bearer`] (whose own members are [`token_file`],
+//! [`service_account`] and [`bootstrap`]), [`anonymous`].
 
 mod anonymous;
 mod bearer;
+mod bootstrap;
 pub mod certificate;
 pub mod service_account;
 mod token_file;
@@ -18,6 +19,7 @@ pub use token_file::TokenFile;
 
 use crate::UserRef;
 use bearer::Bearer;
+use bootstrap::BootstrapTokens;
 use service_account::{OnLegacyUse, ServiceAccounts, Signer};
 
 /// The key in a user's extra facts that says which certificate or token proved who asks.
@@ -68,6 +70,8 @@ pub struct Options {
     /// The keys of service accounts, where there are any.
     pub signer: Option<Arc<Signer>>,
     pub on_legacy_use: OnLegacyUse,
+    /// Whether Secrets of `kube-system` hold tokens by which nodes join.
+    pub bootstrap_tokens: bool,
 }
 
 /// The members in their order.
@@ -80,11 +84,14 @@ pub struct Authenticators {
 
 impl Authenticators {
     pub fn new(options: Options, catalog: &Arc<Catalog>, clock: &Arc<dyn Clock>) -> Authenticators {
-        let Options { token_file, anonymous, signer, on_legacy_use } = options;
+        let Options { token_file, anonymous, signer, on_legacy_use, bootstrap_tokens } = options;
         let mut tokens: Vec<Box<dyn TokenAuthenticator>> = vec![Box::new(token_file)];
         if let Some(signer) = signer {
             let (catalog, clock) = (catalog.clone(), clock.clone());
             tokens.push(Box::new(ServiceAccounts { signer, catalog, clock, on_legacy_use }));
+        }
+        if bootstrap_tokens {
+            tokens.push(Box::new(BootstrapTokens { catalog: catalog.clone(), clock: clock.clone() }));
         }
         let bearer = Arc::new(Bearer { members: tokens });
         let members: Vec<Box<dyn Authenticator>> = vec![Box::new(certificate::Certificate), Box::new(bearer.clone())];

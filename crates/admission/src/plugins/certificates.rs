@@ -9,7 +9,7 @@ use base64::Engine as _;
 use rkube_access::MASTERS;
 use rkube_access::authorize::{Attributes as Asked, Authorizers, ResourceAttributes};
 use rkube_machinery::field::quote;
-use rkube_machinery::{Status, Value};
+use rkube_machinery::{Status, Value, pem};
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer as _;
 
@@ -95,22 +95,30 @@ impl ImmediatePlugin for CertificateSubjectRestriction {
 
     fn validate(&self, attributes: &mut Attributes<'_>, request: &Value) -> Result<(), Status> {
         let spec = request.get("spec");
-        if spec.str("signerName") != CLIENT_SIGNER || !asks_for(MASTERS, spec.str("request")).unwrap_or(false) {
+        if spec.str("signerName") != CLIENT_SIGNER {
             return Ok(());
         }
-        let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
+        let why = match asks_for(MASTERS, spec.str("request")) {
+            Ok(false) => return Ok(()),
+            Ok(true) => format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"),
+            Err(why) => format!("failed to parse CSR: {why}"),
+        };
         Err(attributes.forbidden(request, why))
     }
 }
 
-/// Whether a request is for a certificate of this organisation; none where it cannot be read, which the kind's rules
-/// have ruled out.
-fn asks_for(organization: &str, request: &str) -> Option<bool> {
-    let pem = base64::engine::general_purpose::STANDARD.decode(request).ok()?;
-    let (_, block) = x509_parser::pem::parse_x509_pem(&pem).ok()?;
-    let (_, parsed) = X509CertificationRequest::from_der(&block.contents).ok()?;
-    let subject = &parsed.certification_request_info.subject;
-    Some(subject.iter_organization().any(|one| one.as_str() == Ok(organization)))
+/// Whether a request is for a certificate of this organisation, or why it cannot be read. It is read as the kind's rules
+/// and signers read it: what one takes for another's name would be signed unseen.
+fn asks_for(organization: &str, request: &str) -> Result<bool, &'static str> {
+    let pem = base64::engine::general_purpose::STANDARD.decode(request).unwrap_or_default();
+    let block = pem::blocks(&pem).next().filter(|block| block.label == "CERTIFICATE REQUEST");
+    let block = block.ok_or("PEM block type must be CERTIFICATE REQUEST")?;
+    let (_, parsed) = X509CertificationRequest::from_der(&block.bytes).map_err(|_| "malformed request")?;
+    let mut organizations = parsed.certification_request_info.subject.iter_organization();
+    organizations.try_fold(false, |found, one| {
+        let one = one.as_str().map_err(|_| "unsupported type of an organization")?;
+        Ok(found || one == organization)
+    })
 }
 
 fn check_signer(

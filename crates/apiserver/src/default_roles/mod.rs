@@ -10,6 +10,7 @@ use http::{Method, StatusCode};
 use rkube_catalog::Entry;
 use rkube_machinery::{Status, Value, json};
 
+use crate::features::Features;
 use crate::internal_client::{InternalClient, failed};
 use crate::registry::{InternalWriter, Registry};
 use plan::Plan;
@@ -20,8 +21,8 @@ const ATTEMPTS_MAX: usize = 4;
 
 /// Returns when all are as they should be. All are written at once, so that they share their way to the disk; nothing
 /// is written where nothing is to be done.
-pub async fn settle(client: &InternalClient, registry: &Registry) -> Result<(), Status> {
-    let objects = table::objects();
+pub async fn settle(client: &InternalClient, registry: &Registry, features: &Features) -> Result<(), Status> {
+    let objects = table::objects(features);
     let settled = join_all(objects.iter().map(|expected| settle_one(client, registry, expected))).await;
     settled.into_iter().collect()
 }

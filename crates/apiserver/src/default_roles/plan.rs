@@ -110,15 +110,16 @@ fn rule_value(rule: &Rule) -> Value {
 mod tests {
     use super::super::table::objects;
     use super::*;
+    use crate::features::Features;
 
     fn default(kind: &str, name: &str) -> Value {
         let is = |object: &&Value| object.str("kind") == kind && object.get("metadata").str("name") == name;
-        objects().iter().find(is).unwrap().clone()
+        objects(&Features::default()).iter().find(is).unwrap().clone()
     }
 
     #[test]
     fn what_is_as_it_should_be_stays() {
-        for object in objects() {
+        for object in objects(&Features::default()) {
             assert_eq!(plan(&object, &object), Plan::Nothing);
         }
     }

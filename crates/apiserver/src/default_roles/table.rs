@@ -4,16 +4,31 @@
 use rkube_machinery::{Text, Value, object};
 
 use super::GROUP;
+use crate::features::Features;
 
 const TABLE: &str = include_str!("table.txt");
 const CORE: &str = "core";
 const LABEL: &str = "kubernetes.io/bootstrapping";
 const PART_OF: &str = "rbac.authorization.k8s.io/aggregate-to-";
 
+/// Whether a feature is on.
+type Gate = fn(&Features) -> bool;
+
+/// What gates add.
+const GATED: [(Gate, &str); 2] = [
+    (|features| features.cluster_trust_bundle, include_str!("gated/ClusterTrustBundle.txt")),
+    (|features| features.pod_certificate_request, include_str!("gated/PodCertificateRequest.txt")),
+];
+
 /// All of them, as they are made in a new cluster.
-pub fn objects() -> Vec<Value> {
+pub fn objects(features: &Features) -> Vec<Value> {
+    let gated = GATED.iter().filter(|(is_on, _)| is_on(features)).map(|(_, table)| *table);
+    [TABLE].into_iter().chain(gated).flat_map(read).collect()
+}
+
+fn read(table: &str) -> Vec<Value> {
     let mut objects: Vec<Value> = Vec::new();
-    for line in TABLE.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+    for line in table.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         match (line.strip_prefix("  "), objects.last_mut()) {
             (Some(line), Some(object)) => add(object, line),
             _ => objects.push(header(line)),

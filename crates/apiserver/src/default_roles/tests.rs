@@ -14,7 +14,7 @@ async fn get(server: &ApiServer, path: &str) -> Value {
 
 async fn again(server: &ApiServer) -> Result<(), Status> {
     let registry = &server.road.registry;
-    settle(&InternalClient::new(&server.road, registry.itself.clone()), registry).await
+    settle(&InternalClient::new(&server.road, registry.itself.clone()), registry, &Features::default()).await
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn every_role_allows_what_it_says_and_nothing_else() {
     let server = test_server::server().await;
     let everything = served(&server);
     let mut asked = 0;
-    for role in table::objects().iter().filter(|object| !object.has("roleRef")) {
+    for role in table::objects(&Features::default()).iter().filter(|object| !object.has("roleRef")) {
         let (kind, name) = (role.str("kind"), role.get("metadata").str("name"));
         let namespace = role.get("metadata").str("namespace");
         let scope = if namespace.is_empty() { String::new() } else { format!("namespaces/{namespace}/") };

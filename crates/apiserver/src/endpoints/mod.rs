@@ -43,6 +43,7 @@ pub async fn keep(
     let mut failing = false;
     loop {
         let ends = tokio::select! {
+            biased;
             _ = draining.wait_for(|draining| *draining) => true,
             _ = ticks.tick() => false,
         };

@@ -25,6 +25,7 @@ pub async fn run<T>(client: OnUpgrade, backend: OnUpgrade, mut draining: watch::
         Ok(Ok((client, backend))) => {
             let copying = copy(TokioIo::new(client), TokioIo::new(backend), IDLE_TIMEOUT);
             tokio::select! {
+                biased;
                 ended = copying => if let Err(error) = ended {
                     tracing::debug!(%error, "a connection to a backend broke");
                 },
@@ -54,6 +55,7 @@ where
     };
     let down = pump(&mut from_backend, &mut to_client, &activity);
     let ended = tokio::select! {
+        biased;
         ended = up => ended,
         ended = down => ended,
         () = activity.idle(idle_timeout) => Ok(()),

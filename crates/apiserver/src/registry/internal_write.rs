@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use http::Method;
+use rkube_admission::quota::Quotas;
 use rkube_kinds::kind::Part;
-use rkube_machinery::{Status, Value};
+use rkube_machinery::{Status, Text, Value};
 
 use super::Registry;
+use super::change::Intent;
 use super::create::Origin;
 use super::request::Request;
 use super::write::Write;
@@ -55,6 +57,15 @@ impl<'a> InternalWriter<'a> {
         write.create_value(value, Origin::Create).await.map(|written| written.entry)
     }
 
+    /// Replaces the status of an object that is still at the revision which this one has: a conflict if not.
+    pub async fn replace_status(&self, name: &str, value: Value) -> Result<Entry, Status> {
+        let mut info = self.info(&Method::PUT, name);
+        info.subresource = Text::new_static("status");
+        let request = Request { part: Part::Status, ..self.request(&info) };
+        let mut write = Write::new(self.registry, &request, Vec::new());
+        write.modify(Intent::Replace(value)).await.map(|written| written.entry)
+    }
+
     /// Deletes the object if it is still the one of this uid. That it is gone already is fine.
     pub async fn delete(&self, name: &str, uid: &str) -> Result<(), Status> {
         let options = DeleteOptions::of_uid(uid);
@@ -71,6 +82,13 @@ impl<'a> InternalWriter<'a> {
         let info = self.info(&Method::GET, name);
         let request = self.request(&info);
         Write::new(self.registry, &request, Vec::new()).place(name).find().await
+    }
+
+    /// The object as the store has it now.
+    pub async fn read(&self, name: &str) -> Result<Option<Entry>, Status> {
+        let info = self.info(&Method::GET, name);
+        let request = self.request(&info);
+        Write::new(self.registry, &request, Vec::new()).place(name).read().await
     }
 
     fn info(&self, method: &Method, name: &str) -> RequestInfo {
@@ -124,6 +142,30 @@ impl AddressRecords for Registry {
             }
         })
     }
+}
+
+impl Quotas for Registry {
+    fn read<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<Option<Entry>, Status>> {
+        Box::pin(async move {
+            match quota_writer(self, namespace) {
+                Some(writer) => writer.read(name).await,
+                None => Ok(None),
+            }
+        })
+    }
+
+    fn write_used<'a>(&'a self, quota: &'a Entry, used: Value) -> BoxFuture<'a, Result<Entry, Status>> {
+        Box::pin(async move {
+            let writer = quota_writer(self, &quota.object.namespace).ok_or_else(Status::no_such_page)?;
+            let mut value = quota.object.value(quota.revision);
+            value.object_mut("status").set("used", used);
+            writer.replace_status(&quota.object.name, value).await
+        })
+    }
+}
+
+fn quota_writer<'a>(registry: &'a Registry, namespace: &str) -> Option<InternalWriter<'a>> {
+    InternalWriter::new(registry, "", "v1", "resourcequotas", namespace)
 }
 
 fn address_writer(registry: &Registry) -> Option<InternalWriter<'_>> {

@@ -50,6 +50,7 @@ use engine::store_error;
 pub use internal_write::{AGENT, InternalWriter};
 pub use reply::Reply;
 pub use request::Request;
+pub use subresource::Turns;
 use write::Write;
 
 use crate::allocation::Allocation;
@@ -82,6 +83,8 @@ pub struct Registry {
     /// Signs the tokens of service accounts.
     pub signer: Option<Arc<Signer>>,
     pub metrics: Arc<Metrics>,
+    /// Who may take from a budget now.
+    pub evictions: Turns,
     /// Whether watches may begin with a list.
     pub watch_list: bool,
     /// True once the server takes no more work: watches end.

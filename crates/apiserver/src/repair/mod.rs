@@ -122,9 +122,10 @@ pub async fn run(registry: Weak<Registry>, mut repair: Repair) {
     loop {
         let Some(wait) = registry.upgrade().map(|registry| repair.next_wait(&registry)) else { return };
         let events = tokio::select! {
-            taken = changes.next(EVENTS) => Some(taken.map(|taken| taken.map_or_else(Vec::new, |taken| taken.events))),
-            _ = tokio::time::sleep(wait) => Some(Ok(Vec::new())),
+            biased;
             _ = ticks.tick() => None,
+            taken = changes.next(EVENTS) => Some(taken.map(|taken| taken.map_or_else(Vec::new, |taken| taken.events))),
+            () = tokio::time::sleep(wait) => Some(Ok(Vec::new())),
         };
         let Some(registry) = registry.upgrade() else { return };
         match events {

@@ -61,6 +61,8 @@ pub async fn run(
     let stopping = stop.clone();
     loop {
         tokio::select! {
+            biased;
+            () = stopped(&mut stop) => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, address)) => {
                     let Some(seat) = peers.seat().await else {
@@ -77,7 +79,6 @@ pub async fn run(
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
-            () = stopped(&mut stop) => break,
         }
     }
     drop(listener);
@@ -118,6 +119,7 @@ impl Connection {
         let _ = stream.set_nodelay(true);
         let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream));
         let handshake = tokio::select! {
+            biased;
             handshake = handshake => handshake,
             () = self.seat.peer().evicted() => return,
             () = stopped(&mut self.stop) => return,
@@ -148,6 +150,7 @@ impl Connection {
         });
         let mut serving = pin!(builder.serve_connection_with_upgrades(stream, service));
         let late = tokio::select! {
+            biased;
             ended = serving.as_mut() => return said(ended),
             late = self.seat.peer().late() => Some(late),
             () = stopped(&mut self.stop) => None,

@@ -15,7 +15,7 @@ use crate::figures;
 use crate::load::{self, Load};
 
 const REPLICAS: usize = 5_000;
-const NODES: usize = 100;
+pub(super) const NODES: usize = 100;
 /// How long a simulated node takes for the end of a pod, by default.
 const GRACE_MILLISECONDS: f64 = 500.0;
 const SCHEDULED: usize = 10_000;
@@ -26,12 +26,12 @@ const TIMEOUT: Duration = Duration::from_secs(180);
 /// How often it is asked whether all is done.
 const POLL: Duration = Duration::from_millis(10);
 /// After so long allocators have settled, and nothing is left to do.
-const SETTLED_AFTER: Duration = Duration::from_secs(5);
+pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// Nothing runs beside the API server.
-const SERVER_ONLY: &[&str] = &["--controllers=", "--no-scheduler"];
+pub(super) const SERVER_ONLY: &[&str] = &["--controllers=", "--no-scheduler"];
 
-const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
-const PODS: &str = "/api/v1/namespaces/default/pods";
+pub(super) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+pub(super) const PODS: &str = "/api/v1/namespaces/default/pods";
 
 pub async fn run(suite: &mut Suite) -> Result<()> {
     deployment(suite).await?;
@@ -129,7 +129,7 @@ async fn idle(suite: &mut Suite) -> Result<()> {
     Ok(())
 }
 
-fn object(name: &str, replicas: usize) -> Value {
+pub(super) fn object(name: &str, replicas: usize) -> Value {
     let labels = json!({ "app": name });
     let containers = json!([{ "name": "main", "image": "registry.k8s.io/pause:3.10",
                               "resources": { "requests": { "cpu": "10m", "memory": "10Mi" } } }]);
@@ -155,7 +155,11 @@ fn node(index: usize) -> Value {
 }
 
 /// Makes so many objects, numbered.
-async fn fill(server: &Server, count: usize, make: impl Fn(usize) -> Call + Send + Sync + 'static) -> Result<()> {
+pub(super) async fn fill(
+    server: &Server,
+    count: usize,
+    make: impl Fn(usize) -> Call + Send + Sync + 'static,
+) -> Result<()> {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let make = move |_, _| make(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
     let made = load::drive(server, Load { count, ..Load::of(64, TIMEOUT) }, make).await?;
@@ -163,7 +167,7 @@ async fn fill(server: &Server, count: usize, make: impl Fn(usize) -> Call + Send
     Ok(())
 }
 
-async fn ready_nodes(server: &Server, count: usize) -> Result<()> {
+pub(super) async fn ready_nodes(server: &Server, count: usize) -> Result<()> {
     let is_ready = |node: &Value| {
         let conditions = node["status"]["conditions"].as_array();
         let ready = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Ready"));
@@ -177,19 +181,19 @@ async fn ready_nodes(server: &Server, count: usize) -> Result<()> {
     .context("the nodes do not get ready")
 }
 
-async fn available(server: &Server, name: &str, replicas: usize) -> Result<()> {
+pub(super) async fn available(server: &Server, name: &str, replicas: usize) -> Result<()> {
     until(server, &format!("{DEPLOYMENTS}/{name}"), |found| found["status"]["availableReplicas"] == replicas)
         .await
         .context("the Deployment is not available")
 }
 
 /// `path` may have a selector.
-async fn none_left(server: &Server, path: &str) -> Result<()> {
+pub(super) async fn none_left(server: &Server, path: &str) -> Result<()> {
     let limit = if path.contains('?') { "&limit=1" } else { "?limit=1" };
     until(server, &format!("{path}{limit}"), |list| list["items"].as_array().is_some_and(Vec::is_empty)).await
 }
 
-async fn until(server: &Server, path: &str, is_done: impl Fn(&Value) -> bool) -> Result<()> {
+pub(super) async fn until(server: &Server, path: &str, is_done: impl Fn(&Value) -> bool) -> Result<()> {
     let mut connection = server.connect(Protocol::Http1).await?;
     let waiting = async {
         while !is_done(&answer(&mut connection, path).await?) {

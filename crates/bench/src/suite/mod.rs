@@ -5,12 +5,16 @@ mod controllers;
 mod custom;
 mod garbage;
 mod node;
+mod quotas;
+mod reconciles;
 mod roles;
 mod servers;
 mod single;
 mod test_clusters;
 mod webhooks;
+mod week;
 mod work;
+mod workloads;
 
 use std::io::Write;
 use std::time::Duration;
@@ -39,8 +43,7 @@ pub async fn run(options: RunOptions) -> Result<()> {
     let mut suite = Suite::new(options, directory);
     if suite.options.group == Some(Group::Controllers) {
         single::start_and_idle(&mut suite).await?;
-        controllers::run(&mut suite).await?;
-        Box::pin(test_clusters::run(&mut suite)).await?;
+        of_controllers(&mut suite).await?;
         return suite.print(begun);
     }
     if suite.options.group == Some(Group::Node) {
@@ -53,12 +56,20 @@ pub async fn run(options: RunOptions) -> Result<()> {
     custom::run(&mut suite).await?;
     garbage::run(&mut suite).await?;
     webhooks::run(&mut suite).await?;
-    controllers::run(&mut suite).await?;
-    Box::pin(test_clusters::run(&mut suite)).await?;
+    of_controllers(&mut suite).await?;
     single::filled(&mut suite).await?;
     single::etcd(&mut suite).await?;
     single::files(&mut suite)?;
     suite.print(begun)
+}
+
+/// What the cluster does by itself.
+async fn of_controllers(suite: &mut Suite) -> Result<()> {
+    controllers::run(suite).await?;
+    workloads::run(suite).await?;
+    quotas::run(suite).await?;
+    week::run(suite).await?;
+    Box::pin(test_clusters::run(suite)).await
 }
 
 /// One kind of load on a server that already runs.

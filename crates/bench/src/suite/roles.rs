@@ -13,9 +13,9 @@ use crate::load::{self, Load};
 
 const ROLES: usize = 1_000;
 /// Into so many turns a round is cut.
-const SLICES: u32 = 8;
+pub const SLICES: u32 = 8;
 /// Enough to keep the server busy: then nobody is put to sleep and woken for each request.
-const IN_FLIGHT: usize = 16;
+pub const IN_FLIGHT: usize = 16;
 const GROUP: &str = "rbac.authorization.k8s.io";
 const USER: &str = "ordinary";
 
@@ -52,13 +52,13 @@ pub async fn run(suite: &mut Suite) -> Result<()> {
 
 /// What a server has computed for somebody.
 #[derive(Default)]
-struct Spent {
-    seconds: f64,
-    requests: usize,
+pub struct Spent {
+    pub seconds: f64,
+    pub requests: usize,
 }
 
 impl Spent {
-    fn micros_each(&self) -> f64 {
+    pub fn micros_each(&self) -> f64 {
         self.seconds * 1e6 / self.requests.max(1) as f64
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod issue;
 mod names;
+mod sign;
 pub mod tls;
 
 use rcgen::{Issuer, KeyPair};
@@ -10,6 +11,7 @@ use rkube_machinery::host::Entropy;
 
 use issue::Subject;
 pub use names::ServerNames;
+pub use sign::CertificateSigner;
 
 #[derive(Clone)]
 pub struct Pair {

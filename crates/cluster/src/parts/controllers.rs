@@ -1,18 +1,19 @@
 //! The controllers: what is a `kube-controller-manager` elsewhere.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use rkube_access::UserRef;
 use rkube_access::authenticate::service_account::LegacyClaims;
 use rkube_apiserver::ApiServer;
-pub use rkube_controllers::{NodeRanges, Selection};
-use rkube_controllers::{SignToken, TokenClaims};
-use rkube_operator::{Caches, Manager};
+pub use rkube_controllers::{FeatureGates, LocalMachine, LocalPath, NodeRanges, Selection, Settings};
+use rkube_controllers::{LOCAL_PATH_PROVISIONER, NewCertificate, SignCertificate, SignToken, TokenClaims};
+use rkube_operator::{Caches, Leadership, Manager};
 use tokio::sync::Notify;
 
-use super::{CONTROLLER_MANAGER, Part};
+use super::election::Elected;
+use super::{CONTROLLER_MANAGER, Election, Part, local_path};
+use crate::certificates::{CertificateSigner, Pair};
 use crate::host::{Host, component_user, service_account};
 
 const AGENT: &str = "kube-controller-manager";
@@ -26,18 +27,56 @@ const OF_NAMESPACES: [&str; 2] = ["serviceaccount-controller", "root-ca-certific
 pub struct Controllers {
     /// What every namespace's `kube-root-ca.crt` holds.
     pub root_ca: String,
+    /// The authority that signs certificates that are asked for; None: they are left to others.
+    pub signing: Option<Pair>,
     pub selection: Selection,
-    /// How long a namespace that is to go is left alone.
-    pub namespace_grace: Duration,
+    pub settings: Settings,
     /// What nodes get the addresses of their pods from; None: they get none.
     pub node_ranges: Option<NodeRanges>,
+    /// Which of several processes on one store runs them; None: this one does.
+    pub election: Option<Election>,
+    /// Where claims get volumes from that are directories of nodes; None: there are no nodes that could have them.
+    pub local_path: Option<LocalPath>,
 }
 
 impl From<Controllers> for Part {
     fn from(options: Controllers) -> Part {
         let makes_objects = OF_NAMESPACES.iter().all(|name| options.selection.has(name));
-        let part = Part::new(Some(CONTROLLER_MANAGER), move |host| start(options, host));
-        if makes_objects { part.settled(first_namespace) } else { part }
+        let provisions = options.local_path.is_some() && options.selection.has(LOCAL_PATH_PROVISIONER);
+        let leadership: Arc<OnceLock<Leadership>> = Arc::default();
+        let known = leadership.clone();
+        let part = Part::new(Some(CONTROLLER_MANAGER), move |host| {
+            let manager = start(options, host);
+            // Set once: nobody else does.
+            let _ = known.set(manager.leadership());
+            manager
+        });
+        part.settled(move |host| async move {
+            if provisions {
+                local_path::create_class(&host).await;
+            }
+            if makes_objects {
+                settled(host, leadership).await;
+            }
+        })
+    }
+}
+
+/// Waits for the first namespace, unless that is another's to make.
+async fn settled(host: Host, leadership: Arc<OnceLock<Leadership>>) {
+    let another_leads = async {
+        let leadership = leadership.get().cloned();
+        if let Some(mut leadership) = leadership
+            && !leadership.known().await
+        {
+            return;
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        biased;
+        () = first_namespace(host) => {}
+        () = another_leads => {}
     }
 }
 
@@ -55,19 +94,24 @@ async fn first_namespace(host: Host) {
 }
 
 fn start(options: Controllers, host: &Host) -> Manager {
-    let Controllers { root_ca, selection, namespace_grace, node_ranges } = options;
+    let Controllers { root_ca, signing, selection, settings, node_ranges, election, local_path } = options;
     let caches = Caches::new(host.source(component_user(MANAGER_USER, &[])));
-    let (clients, noting) = (host.clone(), caches.clone());
-    rkube_controllers::start(&rkube_controllers::Config {
+    let elected = Elected { lease: AGENT, user: component_user(MANAGER_USER, &[]), agent: AGENT, component: AGENT };
+    let (manager, clients) = elected.manager(election, host, &caches);
+    let noting = caches.clone();
+    let config = rkube_controllers::Config {
         client: Box::new(move |name| clients.client_for(&noting, user(name), AGENT)),
         caches,
         root_ca,
         sign_token: host.server().signs_tokens().then(|| sign_token(host.server())),
+        sign_certificate: signing.and_then(|authority| sign_certificate(&authority, host)),
         clock: host.clock().clone(),
         selection,
-        namespace_grace,
+        settings: Arc::new(settings),
         node_ranges,
-    })
+        local_path,
+    };
+    rkube_controllers::start_with(manager, &config)
 }
 
 /// Makes tokens for Secrets with the server's key.
@@ -77,6 +121,17 @@ fn sign_token(server: &Arc<ApiServer>) -> SignToken {
         let TokenClaims { namespace, account: name, account_uid: uid, secret } = *of;
         server.sign_legacy_token(&LegacyClaims { namespace, name, uid, secret })
     })
+}
+
+/// Signs with the authority's key; None if it cannot be used, which the log says.
+fn sign_certificate(authority: &Pair, host: &Host) -> Option<SignCertificate> {
+    match CertificateSigner::new(authority, host.entropy().clone()) {
+        Ok(signer) => Some(Arc::new(move |new: &NewCertificate<'_>| signer.sign(new))),
+        Err(error) => {
+            tracing::error!(%error, "certificates that are asked for are not signed");
+            None
+        }
+    }
 }
 
 /// Controllers act as upstream's service accounts.

@@ -4,12 +4,15 @@
 //! the opposite one, before the server does.
 
 mod controllers;
+mod election;
+mod local_path;
 mod metrics_reader;
 mod real_node;
 mod scheduler;
 mod simulated_nodes;
 
-pub use controllers::{Controllers, NodeRanges, Selection};
+pub use controllers::{Controllers, FeatureGates, LocalMachine, LocalPath, NodeRanges, Selection, Settings};
+pub use election::{Election, Timing};
 pub use real_node::RealNode;
 pub use scheduler::Scheduler;
 pub use simulated_nodes::{NODES_MAX, NodeTemplate, SimulatedNodes};

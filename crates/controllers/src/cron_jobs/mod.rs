@@ -22,7 +22,7 @@ const NAME: &str = "cronjob-controller";
 const WORKERS: usize = 5;
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let queue: Queue<Key> = Queue::new();
     let (adding, now) = (queue.clone(), clock.clone());
     let cron_jobs = view::cron_jobs(&caches).on_change(move |change: &Change<'_, CronJob>| {

@@ -37,7 +37,7 @@ const GATHER_MAX: Duration = Duration::from_millis(100);
 const GATHER_MIN: Duration = Duration::from_millis(1);
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let queue: Queue<Key> = Queue::new();
     let backoffs: Arc<Mutex<Backoffs>> = Arc::default();
     let (adding, forgetting) = (queue.clone(), backoffs.clone());

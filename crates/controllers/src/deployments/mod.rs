@@ -16,18 +16,19 @@ use std::sync::Arc;
 use rkube_operator::{Change, Informer, Key, Queue};
 
 use crate::Context;
-use crate::deployments::view::Deployment;
 use crate::pods;
 use crate::replica_sets::{self, ByController, Orphans, ReplicaSet};
 use parking_lot::Mutex;
 use rkube_operator::events::Recorder;
+
+pub use view::{Deployment, deployments};
 
 const NAME: &str = "deployment-controller";
 /// As many Deployments at a time as upstream's.
 const WORKERS: usize = 5;
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let queue: Queue<Key> = Queue::new();
     let adding = queue.clone();
     let deployments = view::deployments(&caches).on_change(move |change| adding.add(change.key.clone()));

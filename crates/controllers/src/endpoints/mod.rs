@@ -41,7 +41,7 @@ struct Controller {
 }
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let recorder = Recorder::start(client.clone(), clock, "endpoint-controller");
     let queue: Queue<Key> = Queue::new();
     let (services, pods) = services::follow(&caches, &queue);

@@ -3,7 +3,7 @@
 
 mod plan;
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,18 +45,18 @@ struct Controller {
     slices: Informer<Slice>,
     seen: Mutex<Seen>,
     pauses: Mutex<Pauses>,
-    without_nodes: Arc<Mutex<HashSet<Key>>>,
+    without_nodes: Arc<Mutex<BTreeSet<Key>>>,
     recorder: Recorder,
 }
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let recorder = Recorder::start(client.clone(), clock, "endpoint-slice-controller");
     let retry = Options { backoff_first: RETRY_FIRST, backoff_max: RETRY_MAX, ..Options::default() };
     let queue: Queue<Key> = Queue::with(retry);
     let (services, pods) = services::follow(&caches, &queue);
     let slices = follow_slices(&caches, &queue);
-    let without_nodes: Arc<Mutex<HashSet<Key>>> = Arc::default();
+    let without_nodes: Arc<Mutex<BTreeSet<Key>>> = Arc::default();
     let nodes = follow_nodes(&caches, &queue, &without_nodes);
     services.synced().await;
     pods.synced().await;
@@ -92,11 +92,11 @@ fn follow_slices(caches: &Caches, queue: &Queue<Key>) -> Informer<Slice> {
 }
 
 /// A node that comes may be the one that services wait for.
-fn follow_nodes(caches: &Caches, queue: &Queue<Key>, without_nodes: &Arc<Mutex<HashSet<Key>>>) -> Informer<Node> {
+fn follow_nodes(caches: &Caches, queue: &Queue<Key>, without_nodes: &Arc<Mutex<BTreeSet<Key>>>) -> Informer<Node> {
     let (adding, waiting) = (queue.clone(), without_nodes.clone());
     nodes::informer(caches).on_change(move |change| {
         if change.old.is_none() {
-            waiting.lock().drain().for_each(|key| adding.add(key));
+            std::mem::take(&mut *waiting.lock()).into_iter().for_each(|key| adding.add(key));
         }
     })
 }

@@ -36,7 +36,7 @@ struct Controller {
 }
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let recorder = Recorder::start(client.clone(), clock, "endpoint-slice-mirroring-controller");
     let queue: Queue<Key> = Queue::new();
     let (services, endpoints, slices) = follow(&caches, &queue);

@@ -1,6 +1,6 @@
 //! The collector at work: takes what the graph asks for, looks the objects up in the API, and does what the plan says.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub struct Collector<L> {
     /// Objects whose dependents are to be orphaned, by uid.
     pub orphans: Queue<Text>,
     /// Objects that wait for a kind to be served.
-    parked: Mutex<HashSet<Text>>,
+    parked: Mutex<BTreeSet<Text>>,
     /// Who is told of objects that name an owner in another namespace.
     report: Box<dyn Fn(Misplaced) + Send + Sync>,
 }
@@ -161,8 +161,12 @@ impl<L: Live> Collector<L> {
             owners.push((owner.uid.as_str().into(), self.owner_state(object, owner).await?));
         }
         let (has_dependents, has_waiting_dependent) = self.read(|graph| {
-            let has_dependents = graph.has_dependents(&object.uid);
-            (has_dependents, has_dependents && graph.has_waiting_dependent(&object.uid))
+            // What the API just said of an owner may be news to the graph; in a circle the owner is a dependent, too.
+            let waits = |(uid, state): &(Text, OwnerState)| {
+                *state == OwnerState::Waiting && graph.is_dependent(&object.uid, uid)
+            };
+            let any_waits = graph.has_waiting_dependent(&object.uid) || owners.iter().any(waits);
+            (graph.has_dependents(&object.uid), any_waits)
         });
         Ok(Situation {
             owners,

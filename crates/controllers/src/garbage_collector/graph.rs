@@ -106,6 +106,11 @@ impl Graph {
         self.nodes.get(uid).is_some_and(|node| !node.dependents.is_empty())
     }
 
+    /// Whether the second is known to depend on the first.
+    pub fn is_dependent(&self, uid: &str, dependent: &Text) -> bool {
+        self.nodes.get(uid).is_some_and(|node| node.dependents.contains(dependent))
+    }
+
     pub fn has_waiting_dependent(&self, uid: &str) -> bool {
         let dependents = self.nodes.get(uid).into_iter().flat_map(|node| &node.dependents);
         dependents.filter_map(|uid| self.nodes.get(uid)).any(|dependent| dependent.waiting)

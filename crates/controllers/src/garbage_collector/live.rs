@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::object::{Coordinates, Metadata, Partial, PartialList};
 use super::plan::Policy;
+use crate::requests::escaped;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -130,18 +131,6 @@ impl Served {
             None => format!("{root}/{api_version}/{plural}"),
         }
     }
-}
-
-/// A name in a path. Names of objects that exist need no escape but a few; a reference may say anything.
-fn escaped(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => out.push(byte as char),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 fn request(method: Method, url: String, content_type: &str, body: Vec<u8>) -> Result<Request<Vec<u8>>, Error> {

@@ -12,7 +12,7 @@ mod model_tests;
 mod object;
 mod plan;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -46,7 +46,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let recorder = Recorder::start(client.clone(), clock, NAME);
     let collector = Collector::new(Cluster::new(client), move |misplaced| {
         let graph::Misplaced { object, owner } = misplaced;
@@ -56,6 +56,7 @@ pub async fn run(context: Context) {
     let (attempting, orphaning) = (collector.clone(), collector.clone());
     // One that ends or panics ends all: whoever supervises this begins again with an empty graph.
     tokio::select! {
+        biased;
         () = follow_kinds(collector.clone(), caches) => {}
         () = rkube_operator::run(ATTEMPTS, collector.attempts.clone(), WORKERS, move |uid: Text| {
             let collector = attempting.clone();
@@ -82,10 +83,11 @@ fn reference(object: &Coordinates) -> Reference {
 /// Watches all kinds that there are, from when they come to when they go.
 async fn follow_kinds(collector: Arc<Collector<Cluster>>, caches: Caches) {
     let mut tasks = JoinSet::new();
-    let mut followed: HashMap<Key, Following> = HashMap::new();
+    let mut followed: BTreeMap<Key, Following> = BTreeMap::new();
     let mut discovered = caches.source().discover();
     loop {
         let found = tokio::select! {
+            biased;
             found = discovered.next() => found,
             Some(ended) = tasks.join_next() => match ended.map_err(JoinError::try_into_panic) {
                 Err(Ok(panic)) => std::panic::resume_unwind(panic),
@@ -94,7 +96,7 @@ async fn follow_kinds(collector: Arc<Collector<Cluster>>, caches: Caches) {
         };
         let Some(found) = found else { return };
         collector.live.set_kinds(&found);
-        let wanted: HashMap<Key, &ApiResource> = found
+        let wanted: BTreeMap<Key, &ApiResource> = found
             .iter()
             .filter(|found| is_followed(found))
             .map(|found| (key(&found.resource), &found.resource))

@@ -46,7 +46,7 @@ enum Left {
 }
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let (queue, left): (Queue<Key>, Queue<Left>) = (Queue::new(), Queue::new());
     let (adding, leaving) = (queue.clone(), left.clone());
     let watched = jobs(&caches).on_change(move |change| {

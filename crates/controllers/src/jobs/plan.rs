@@ -62,7 +62,8 @@ pub fn look(job: &Job, pods: &[Arc<Pod>], backoff: Backoff, now_micros: i64) -> 
         let fresh = |pod: &&Arc<Pod>| pod.tracked && !known.contains(&pod.uid) && has_place(job, pod) && test(pod);
         pods.iter().filter(fresh).cloned().collect()
     };
-    let good = fresh(&|pod| pod.phase == Phase::Succeeded, &known_good);
+    // One that was terminating is told to have failed, and stays so whatever its containers say in the end.
+    let good = fresh(&|pod| pod.phase == Phase::Succeeded && !known_bad.contains(&pod.uid), &known_good);
     let bad = fresh(&|pod| is_failed(job, pod), &known_bad);
     let rules = job.failure_rules.as_deref();
     let counts = |pod: &&Arc<Pod>| rules.is_none() || policy::judge(rules, pod) != Verdict::Ignored;

@@ -54,6 +54,17 @@ fn told(step: Step) -> String {
     }
 }
 
+/// A pod that was named among the failed while it was terminating, and then ended well.
+#[test]
+fn a_pod_counts_once() {
+    let status = json!({ "succeeded": 3, "uncountedTerminatedPods": { "failed": ["s0"] } });
+    let job = job(json!({ "completions": 4, "parallelism": 1 }), status);
+    let pods = pods("s");
+    let look = plan::look(&job, &pods, Backoff::default(), NOW);
+    assert_eq!(look.succeeded, 3);
+    assert_eq!(told(plan::step(&job, &pods, &look, NOW)), "+1");
+}
+
 #[test]
 fn pods_are_made_and_deleted_until_there_are_enough() {
     let indexed = |completions: i64, parallelism: i64| json!({ "completions": completions, "parallelism": parallelism, "completionMode": "Indexed" });

@@ -26,7 +26,8 @@ const WORKERS: usize = 10;
 /// most after the time that upstream waits.
 const AGAIN_FIRST: Duration = Duration::from_millis(100);
 
-pub async fn run(context: Context, grace: Duration) {
+pub async fn run(context: Context) {
+    let grace = context.settings.namespace_grace;
     let queue: Queue<String> = Queue::new();
     let adding = queue.clone();
     let namespaces = context.caches.objects::<Namespace>().on_change(move |change| {

@@ -70,7 +70,7 @@ struct Controller {
 }
 
 pub async fn run(context: Context, ranges: Arc<NodeRanges>) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let ranges = match Ranges::new(&ranges.ranges, &ranges.services) {
         Ok(ranges) => ranges,
         Err(why) => {

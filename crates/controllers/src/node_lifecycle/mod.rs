@@ -1,120 +1,74 @@
 //! Says of nodes what they cannot say themselves: taints by their conditions and by `unschedulable`, the older names of
-//! labels, and `Unknown` of a node that is silent. Watches nodes and their leases; writes taints, labels and conditions of
-//! nodes. Evicting pods (taints with `NoExecute`, zones) comes later.
+//! labels, and `Unknown` of a node that is silent; that its pods are not ready then; and the taints by which pods leave it,
+//! as fast as the state of its zone allows. Watches nodes, their leases and pods; writes taints, labels and conditions of
+//! nodes, and the readiness of pods. Evicting is what the taint eviction controller does about the taints.
 
+mod monitor;
 mod plan;
+mod pods;
+mod taints;
+mod view;
+mod zones;
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
+use parking_lot::Mutex;
 use rkube_machinery::host::Clock;
 use rkube_machinery::time;
+use rkube_operator::events::Recorder;
 use rkube_operator::kube::api::{Api, Patch, PatchParams};
-use rkube_operator::kube::core::ApiResource;
 use rkube_operator::kube::{self, Client};
-use rkube_operator::{Informer, Item, Outcome, Queue, Selection};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use tokio::time::Instant;
+use rkube_operator::{Informer, Key, Outcome, Queue};
+use serde_json::json;
+use tokio::sync::Notify;
 
-use crate::Context;
-use plan::Condition;
+use crate::pods::{self as all_pods, ByNode, Pod};
+use crate::{Context, Settings};
+use monitor::Monitor;
+use plan::Ready;
+use pods::Marker;
+use view::NodeView;
+use zones::{Rates, Zones};
 
 const NAME: &str = "node-lifecycle-controller";
+/// As events name it.
+const COMPONENT: &str = "node-controller";
 const WORKERS: usize = 8;
-const LEASES: &str = "kube-node-lease";
-/// How often all nodes are looked at.
-const PERIOD: Duration = Duration::from_secs(5);
-/// How long a node may be silent.
-const GRACE: Duration = Duration::from_secs(50);
-/// The same for one that never said how it is.
-const GRACE_AT_START: Duration = Duration::from_secs(60);
-
-/// What is to be known of a node.
-#[derive(Deserialize)]
-struct NodeView {
-    metadata: Metadata,
-    #[serde(default)]
-    spec: Spec,
-    #[serde(default)]
-    status: Status,
-    #[serde(skip)]
-    revision: u64,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    name: String,
-    uid: String,
-    #[serde(default, rename = "creationTimestamp")]
-    created: String,
-    #[serde(default)]
-    labels: HashMap<String, String>,
-}
-
-#[derive(Default, Deserialize)]
-struct Spec {
-    #[serde(default)]
-    taints: Vec<Value>,
-    #[serde(default)]
-    unschedulable: bool,
-}
-
-#[derive(Default, Deserialize)]
-struct Status {
-    #[serde(default)]
-    conditions: Vec<Condition>,
-}
-
-impl NodeView {
-    fn make(item: &Item) -> Option<NodeView> {
-        let node: NodeView = item.parse().ok()?;
-        Some(NodeView { revision: item.revision, ..node })
-    }
-
-    fn heartbeat(&self) -> Option<&str> {
-        self.status.conditions.iter().find(|one| one.kind == "Ready").map(|one| one.heartbeat.as_deref().unwrap_or(""))
-    }
-}
-
-/// When a node last said that it lives.
-struct LeaseView {
-    renewed: String,
-}
-
-impl LeaseView {
-    fn make(item: &Item) -> Option<LeaseView> {
-        #[derive(Deserialize)]
-        struct Parsed {
-            spec: ParsedSpec,
-        }
-        #[derive(Deserialize)]
-        struct ParsedSpec {
-            #[serde(default, rename = "renewTime")]
-            renewed: String,
-        }
-        if &*item.namespace != LEASES {
-            return None;
-        }
-        item.parse::<Parsed>().ok().map(|lease| LeaseView { renewed: lease.spec.renewed })
-    }
-}
+const POD_WORKERS: usize = 4;
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
-    let queue: Queue<String> = Queue::new();
+    let Context { client, caches, clock, settings } = context;
+    let (queue, late): (Queue<String>, Queue<Key>) = (Queue::new(), Queue::new());
     let adding = queue.clone();
-    let nodes = caches
-        .view(&ApiResource::erase::<Node>(&()), Selection::default(), NodeView::make)
-        .on_change(move |change| adding.add(change.key.name.clone()));
-    let leases = caches.view(&ApiResource::erase::<Lease>(&()), Selection::default(), LeaseView::make);
+    let nodes = Arc::new(view::nodes(&caches).on_change(move |change| adding.add(change.key.name.clone())));
+    let leases = view::leases(&caches);
     nodes.synced().await;
     leases.synced().await;
-    let nodes = Arc::new(nodes);
-    let monitor = monitor(client.clone(), clock.clone(), nodes.clone(), leases);
+    let (adding, known) = (late.clone(), nodes.clone());
+    let pods = Arc::new(all_pods::informer(&caches).indexed::<ByNode>().on_change(move |change| {
+        // The pods that a node has when it is lost are seen to then.
+        let is_placed = |pod: &Pod| change.old.is_none_or(|old| old.node != pod.node);
+        if change.new.is_some_and(|pod| pod.ready && is_placed(pod) && is_lost(&known, pod)) {
+            adding.add(change.key.clone());
+        }
+    }));
+    pods.synced().await;
+    let events = Recorder::start(client.clone(), clock.clone(), COMPONENT);
+    let marker = Arc::new(Marker { client: client.clone(), clock: clock.clone(), events: events.clone() });
+    let monitor = Monitor {
+        client: client.clone(),
+        clock: clock.clone(),
+        events,
+        nodes: nodes.clone(),
+        leases,
+        pods: pods.clone(),
+        marker: marker.clone(),
+        zones: Mutex::new(Zones::new(rates(&settings))),
+        wake: Notify::new(),
+        settings,
+    };
+    let lost = nodes.clone();
     let reconciling = rkube_operator::run(NAME, queue, WORKERS, move |name: String| {
         let (client, clock, nodes) = (client.clone(), clock.clone(), nodes.clone());
         async move {
@@ -124,10 +78,31 @@ pub async fn run(context: Context) {
             }
         }
     });
-    tokio::select! {
-        () = monitor => {}
-        () = reconciling => {}
+    let marking = rkube_operator::run("node-lifecycle-controller-pods", late, POD_WORKERS, move |key: Key| {
+        let (marker, nodes, pods) = (marker.clone(), lost.clone(), pods.clone());
+        async move {
+            match pods.get(&key.namespace, &key.name).filter(|pod| is_lost(&nodes, pod)) {
+                Some(pod) => marker.mark(&pod).await.map(|()| Outcome::Unchanged),
+                None => Ok(Outcome::Unchanged),
+            }
+        }
+    });
+    tokio::join!(monitor.watch_over(), monitor.taint(), reconciling, marking);
+}
+
+fn rates(settings: &Settings) -> Rates {
+    Rates {
+        normal: settings.node_eviction_rate,
+        secondary: settings.secondary_node_eviction_rate,
+        large_size: settings.large_cluster_size_threshold,
+        unhealthy_part: settings.unhealthy_zone_threshold,
     }
+}
+
+/// Whether a pod is on a node that is not ready.
+fn is_lost(nodes: &Informer<NodeView>, pod: &Pod) -> bool {
+    let node = if pod.node.is_empty() { None } else { nodes.get("", &pod.node) };
+    node.and_then(|node| node.ready()).is_some_and(|ready| ready != Ready::True)
 }
 
 /// Taints and labels.
@@ -141,7 +116,7 @@ async fn reconcile(client: &Client, clock: &dyn Clock, node: &NodeView) -> Resul
     let mut patch = json!({"metadata": {"uid": node.metadata.uid}});
     if let Some(taints) = taints {
         // A list of taints is written as a whole: of no other state than the one that was seen.
-        patch["metadata"]["resourceVersion"] = node.revision.to_string().into();
+        patch["metadata"]["resourceVersion"] = node.metadata.version.as_str().into();
         patch["spec"]["taints"] = taints.into();
     }
     for (key, value) in labels {
@@ -150,60 +125,6 @@ async fn reconcile(client: &Client, clock: &dyn Clock, node: &NodeView) -> Resul
     let api: Api<Node> = Api::all(client.clone());
     api.patch(&node.metadata.name, &PatchParams::default(), &Patch::Strategic(&patch)).await?;
     Ok(Outcome::Wrote)
-}
-
-/// What was last heard of a node, and when that was.
-struct Heard {
-    uid: String,
-    heartbeat: Option<String>,
-    renewed: Option<String>,
-    at: Instant,
-}
-
-/// Looks at all nodes, again and again. Whose clock is right does not matter: what counts is when something new is seen.
-async fn monitor(client: Client, clock: Arc<dyn Clock>, nodes: Arc<Informer<NodeView>>, leases: Informer<LeaseView>) {
-    let mut heard: HashMap<String, Heard> = HashMap::new();
-    loop {
-        let all = nodes.all();
-        let now = Instant::now();
-        let mut next = HashMap::with_capacity(all.len());
-        for node in &all {
-            let name = &node.metadata.name;
-            let lease = leases.get(LEASES, name);
-            let last = hear(heard.remove(name), node, lease.as_deref(), now);
-            let grace = if last.heartbeat.is_some() { GRACE } else { GRACE_AT_START };
-            if now.duration_since(last.at) > grace
-                && let Err(error) = say_unknown(&client, &*clock, node).await
-            {
-                tracing::debug!(node = name, %error, "that a node is silent cannot be written; trying again");
-            }
-            next.insert(name.clone(), last);
-        }
-        heard = next;
-        tokio::time::sleep(PERIOD).await;
-    }
-}
-
-/// Takes note of what the node says now.
-fn hear(last: Option<Heard>, node: &NodeView, lease: Option<&LeaseView>, now: Instant) -> Heard {
-    let heartbeat = node.heartbeat().map(str::to_owned);
-    let renewed = lease.map(|lease| lease.renewed.clone());
-    let uid = node.metadata.uid.clone();
-    match last {
-        Some(last) if last.uid == uid && last.heartbeat == heartbeat && last.renewed == renewed => last,
-        _ => Heard { uid, heartbeat, renewed, at: now },
-    }
-}
-
-async fn say_unknown(client: &Client, clock: &dyn Clock, node: &NodeView) -> Result<(), kube::Error> {
-    let now = time::format_seconds(clock.now_seconds());
-    let Some(conditions) = plan::unknown(&node.status.conditions, &node.metadata.created, &now) else {
-        return Ok(());
-    };
-    let patch = json!({"metadata": {"uid": node.metadata.uid}, "status": {"conditions": conditions}});
-    let api: Api<Node> = Api::all(client.clone());
-    let written = api.patch_status(&node.metadata.name, &PatchParams::default(), &Patch::Strategic(&patch)).await;
-    settle(written.map(|_| Outcome::Wrote)).map(|_| ())
 }
 
 /// That the node is gone, or another one, is no failure.

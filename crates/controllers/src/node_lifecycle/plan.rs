@@ -4,12 +4,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub const NO_SCHEDULE: &str = "NoSchedule";
+const NO_EXECUTE: &str = "NoExecute";
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// A condition in a status means a taint.
 const TAINTS: [(&str, &str, &str); 6] = [
-    ("Ready", "False", "node.kubernetes.io/not-ready"),
-    ("Ready", "Unknown", "node.kubernetes.io/unreachable"),
+    ("Ready", "False", NOT_READY),
+    ("Ready", "Unknown", UNREACHABLE),
     ("MemoryPressure", "True", "node.kubernetes.io/memory-pressure"),
     ("DiskPressure", "True", "node.kubernetes.io/disk-pressure"),
     ("NetworkUnavailable", "True", "node.kubernetes.io/network-unavailable"),
@@ -30,6 +33,72 @@ pub struct Condition {
     pub status: String,
     #[serde(default, rename = "lastHeartbeatTime")]
     pub heartbeat: Option<String>,
+}
+
+/// What is known of a node's readiness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    True,
+    False,
+    Unknown,
+}
+
+impl Ready {
+    pub fn read(status: &str) -> Ready {
+        match status {
+            "True" => Ready::True,
+            "False" => Ready::False,
+            _ => Ready::Unknown,
+        }
+    }
+
+    /// The taint by which pods leave a node that is like this, and the one that it rules out.
+    fn evicting(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Ready::True => None,
+            Ready::False => Some((NOT_READY, UNREACHABLE)),
+            Ready::Unknown => Some((UNREACHABLE, NOT_READY)),
+        }
+    }
+}
+
+/// What to do about the taints by which pods leave a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evicting {
+    Keep,
+    /// Now: it has one that it should not have.
+    Change,
+    /// When its turn comes.
+    Begin,
+}
+
+pub fn evicting(ready: Ready, taints: &[Value]) -> Evicting {
+    let has = |key: &str| taints.iter().any(|taint| taint["effect"] == NO_EXECUTE && taint["key"] == key);
+    match ready.evicting() {
+        None if has(NOT_READY) || has(UNREACHABLE) => Evicting::Change,
+        Some((_, other)) if has(other) => Evicting::Change,
+        Some((own, _)) if !has(own) => Evicting::Begin,
+        _ => Evicting::Keep,
+    }
+}
+
+/// The taints with the one by which pods leave a node that is like this, and without the others of that sort; None if
+/// they are so.
+pub fn evicting_taints(ready: Ready, taints: &[Value], now: &str) -> Option<Vec<Value>> {
+    if evicting(ready, taints) == Evicting::Keep {
+        return None;
+    }
+    let own = ready.evicting().map(|(own, _)| own);
+    let stays = |taint: &&Value| {
+        let key = taint["key"].as_str();
+        taint["effect"] != NO_EXECUTE || key == own || !matches!(key, Some(NOT_READY | UNREACHABLE))
+    };
+    let mut changed: Vec<Value> = taints.iter().filter(stays).cloned().collect();
+    let is_own = |taint: &Value| taint["effect"] == NO_EXECUTE && taint["key"].as_str() == own;
+    if let Some(own) = own.filter(|_| !changed.iter().any(is_own)) {
+        changed.push(json!({"key": own, "effect": NO_EXECUTE, "timeAdded": now}));
+    }
+    Some(changed)
 }
 
 /// The taints that the node should have, if it has others. Those that nobody here answers for are left as they are.
@@ -114,6 +183,29 @@ mod tests {
         ];
         for (conditions, unschedulable, current, wanted) in cases {
             assert_eq!(taints(conditions, unschedulable, &current, NOW), wanted, "{conditions:?} {current:?}");
+        }
+    }
+
+    #[test]
+    fn pods_leave_a_node_by_one_taint_at_a_time() {
+        let not_ready = taint(NOT_READY, NO_EXECUTE);
+        let unreachable = taint(UNREACHABLE, NO_EXECUTE);
+        let others = [taint(NOT_READY, NO_SCHEDULE), taint("theirs", NO_EXECUTE)];
+        let new = |key: &str| json!({"key": key, "effect": NO_EXECUTE, "timeAdded": NOW});
+        let table = [
+            (Ready::True, vec![], Evicting::Keep, vec![]),
+            (Ready::True, vec![unreachable.clone()], Evicting::Change, vec![]),
+            (Ready::False, vec![], Evicting::Begin, vec![new(NOT_READY)]),
+            (Ready::False, vec![not_ready.clone()], Evicting::Keep, vec![not_ready.clone()]),
+            (Ready::False, vec![unreachable.clone()], Evicting::Change, vec![new(NOT_READY)]),
+            (Ready::Unknown, vec![not_ready.clone()], Evicting::Change, vec![new(UNREACHABLE)]),
+            (Ready::Unknown, vec![not_ready, unreachable.clone()], Evicting::Change, vec![unreachable]),
+        ];
+        for (ready, current, expected, wanted) in table {
+            let current = [&others[..], &current].concat();
+            assert_eq!(evicting(ready, &current), expected, "{ready:?} {current:?}");
+            let changed = evicting_taints(ready, &current, NOW);
+            assert_eq!(changed.unwrap_or(current), [&others[..], &wanted].concat(), "{ready:?}");
         }
     }
 

@@ -23,19 +23,21 @@ use plan::{Missing, Why};
 
 /// How often all pods are looked at.
 const PERIOD: Duration = Duration::from_secs(20);
-/// So many pods that came to an end are kept; upstream's.
-const ENDED_MAX: usize = 12_500;
 /// So many pods are deleted at a time.
 const AT_ONCE: usize = 16;
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, settings } = context;
+    let ended_max = match settings.terminated_pod_gc_threshold {
+        0 => usize::MAX,
+        threshold => threshold,
+    };
     let (pods, nodes) = (pods::informer(&caches), nodes::informer(&caches));
     pods.synced().await;
     nodes.synced().await;
     let mut missing = Missing::default();
     loop {
-        collect(&client, &*clock, &pods, &nodes, &mut missing).await;
+        collect(&client, &*clock, &pods, &nodes, ended_max, &mut missing).await;
         tokio::time::sleep(PERIOD).await;
     }
 }
@@ -45,13 +47,14 @@ async fn collect(
     clock: &dyn Clock,
     pods: &Informer<Pod>,
     nodes: &Informer<Node>,
+    ended_max: usize,
     missing: &mut Missing,
 ) {
     let pods = pods.all();
     let node = |name: &str| nodes.get("", name);
     let suspected = missing.long_gone(&pods, node, clock.now_seconds());
     let gone = really_gone(client, suspected).await;
-    let plan = plan::plan(&pods, node, &gone, ENDED_MAX);
+    let plan = plan::plan(&pods, node, &gone, ended_max);
     let deleting = plan.iter().map(|(pod, why)| delete(client, clock, pod, *why));
     futures::stream::iter(deleting).for_each_concurrent(AT_ONCE, |deleting| deleting).await;
 }

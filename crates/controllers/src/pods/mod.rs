@@ -1,20 +1,29 @@
 //! The one view of pods that all controllers share: what they count, order, select and publish of a pod, in a few
 //! hundred bytes. A controller that needs more of pods adds it here, so that there stays one cache of them.
 
+pub mod by_label;
+mod devices;
 mod raw;
+mod requests;
+pub mod tolerations;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
-use raw::{Raw, RawContainerStatus, RawSpec, RawStatus};
+use raw::{Raw, RawCondition, RawContainerStatus, RawSpec, RawStatus};
 use rkube_machinery::Text;
 use rkube_machinery::names::address;
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::{Caches, Index, Informer, Item, Key, Selection};
 
 use crate::metadata::{Labels, Owner, RawMetadata, seconds};
+use tolerations::Tolerations;
+
+pub use by_label::{ByLabel, selected};
+pub use devices::{ByClaimTemplate, ByDeviceClaim, DeviceClaim, Devices, Meant};
+pub use requests::{Missing, Requests};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// By it a pod is kept until its Job has counted it.
@@ -52,12 +61,21 @@ pub struct Pod {
     /// Whether the node put it out to save itself.
     pub evicted: bool,
     pub network: Network,
+    pub requests: Arc<Requests>,
+    /// None of most.
+    pub devices: Option<Box<Devices>>,
     /// Its volumes that are claims: the names of both.
     pub claims: Box<[(Text, Text)]>,
+    /// Its volumes that get claims of their own.
+    pub ephemeral: Box<[Text]>,
     /// Of a DaemonSet's pod: the node that it is on or for; else empty.
     pub target: Text,
     /// Whether a Job has still to count it, and keeps it until then.
     pub tracked: bool,
+    /// Which taints that evict it stands, and for how long.
+    pub tolerations: Arc<Tolerations>,
+    /// Since when somebody but its node says that it is to be disrupted.
+    pub disrupted: Option<i64>,
     /// What only its Job wants to know.
     pub job: Option<Box<OfJob>>,
 }
@@ -129,6 +147,19 @@ impl Index<Pod> for Orphans {
     }
 }
 
+/// Pods by `namespace/name` of the claims that they use, and of those that are made for them.
+pub struct ByClaim;
+
+impl Index<Pod> for ByClaim {
+    type Key = Text;
+
+    fn keys(_: &Key, pod: &Pod) -> impl IntoIterator<Item = Text> {
+        let named = pod.claims.iter().map(|(_, claim)| Text::from(format!("{}/{claim}", pod.namespace)));
+        let own = pod.ephemeral.iter().map(|volume| Text::from(format!("{}/{}-{volume}", pod.namespace, pod.name)));
+        named.chain(own).collect::<Vec<Text>>()
+    }
+}
+
 /// Pods that a Job has to look at, by its uid: those that have not ended, and those that it has not counted.
 pub struct OpenOfJob;
 
@@ -138,6 +169,17 @@ impl Index<Pod> for OpenOfJob {
     fn keys(_: &Key, pod: &Pod) -> impl IntoIterator<Item = Text> {
         let open = pod.job.is_some() && (pod.tracked || !pod.is_terminal());
         pod.controller.as_ref().filter(|_| open).map(|owner| owner.uid.clone())
+    }
+}
+
+/// Pods by the node that they are on.
+pub struct ByNode;
+
+impl Index<Pod> for ByNode {
+    type Key = Text;
+
+    fn keys(_: &Key, pod: &Pod) -> impl IntoIterator<Item = Text> {
+        (!pod.node.is_empty()).then(|| pod.node.clone())
     }
 }
 
@@ -179,9 +221,14 @@ impl Pod {
             deletion_cost: metadata.annotations.get(DELETION_COST).and_then(deletion_cost).unwrap_or(0),
             evicted: status.reason.as_deref() == Some("Evicted"),
             network: network(&spec, &status),
+            requests: Requests::of(&spec),
+            devices: Devices::of(&spec, &status),
             claims: spec.claims().collect(),
+            ephemeral: spec.ephemeral().collect(),
             target: if is_of("DaemonSet") { spec.target() } else { Text::default() },
             tracked: metadata.has_finalizer(TRACKING),
+            tolerations: tolerations::read(spec.tolerations.as_deref().unwrap_or_default()),
+            disrupted: disrupted(&status),
             job: is_of("Job").then(|| of_job(&metadata, &spec, &status)),
             controller,
         })
@@ -289,6 +336,14 @@ fn network(spec: &RawSpec<'_>, status: &RawStatus<'_>) -> Network {
         subdomain: text(&spec.subdomain),
         ports: named.collect(),
     }
+}
+
+fn disrupted(status: &RawStatus<'_>) -> Option<i64> {
+    let is_target = |one: &&RawCondition<'_>| {
+        one.kind == "DisruptionTarget" && one.status == "True" && one.reason.as_deref() != Some("TerminationByKubelet")
+    };
+    let condition = status.conditions.iter().flatten().find(is_target)?;
+    seconds(condition.last_transition_time.as_deref())
 }
 
 /// As upstream reads it: without a plus, and without zeros before it unless there is a minus.

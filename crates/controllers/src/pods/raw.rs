@@ -33,6 +33,14 @@ pub struct RawSpec<'a> {
     pub init_containers: Option<Vec<RawContainer<'a>>>,
     #[serde(borrow)]
     pub volumes: Option<Vec<RawVolume<'a>>>,
+    #[serde(borrow)]
+    pub resource_claims: Option<Vec<RawDeviceClaim<'a>>>,
+    #[serde(borrow)]
+    pub resources: Option<RawResources<'a>>,
+    #[serde(borrow)]
+    pub overhead: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub tolerations: Option<Vec<RawToleration<'a>>>,
     /// Hardly anybody looks into it.
     #[serde(borrow)]
     affinity: Option<&'a RawValue>,
@@ -66,6 +74,12 @@ impl<'a> RawSpec<'a> {
         })
     }
 
+    /// The volumes that live as long as the pod, and get claims of their own.
+    pub fn ephemeral(&self) -> impl Iterator<Item = Text> {
+        let volumes = self.volumes.iter().flatten();
+        volumes.filter(|volume| volume.ephemeral.is_some()).map(|volume| Text::new(&volume.name))
+    }
+
     pub fn sidecars(&self) -> impl Iterator<Item = &RawContainer<'a>> {
         let containers = self.init_containers.iter().flatten();
         containers.filter(|container| container.restart_policy.as_deref() == Some("Always"))
@@ -79,6 +93,8 @@ pub struct RawVolume<'a> {
     pub name: Cow<'a, str>,
     #[serde(borrow, default)]
     pub persistent_volume_claim: Option<RawClaim<'a>>,
+    #[serde(default)]
+    pub ephemeral: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -97,6 +113,15 @@ pub struct RawContainer<'a> {
     pub restart_policy: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     pub ports: Option<Vec<RawPort<'a>>>,
+    #[serde(borrow, default)]
+    pub resources: Option<RawResources<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct RawResources<'a> {
+    #[serde(borrow)]
+    pub requests: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -126,6 +151,29 @@ pub struct RawStatus<'a> {
     pub container_statuses: Option<Vec<RawContainerStatus<'a>>>,
     #[serde(borrow)]
     pub init_container_statuses: Option<Vec<RawContainerStatus<'a>>>,
+    #[serde(borrow)]
+    pub resource_claim_statuses: Option<Vec<RawDeviceClaim<'a>>>,
+    #[serde(borrow)]
+    pub extended_resource_claim_status: Option<RawExtended<'a>>,
+}
+
+/// In the spec or in the status: they share their fields.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RawDeviceClaim<'a> {
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub resource_claim_name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub resource_claim_template_name: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RawExtended<'a> {
+    #[serde(borrow)]
+    pub resource_claim_name: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
@@ -143,6 +191,22 @@ pub struct RawCondition<'a> {
     pub status: Cow<'a, str>,
     #[serde(borrow, default)]
     pub last_transition_time: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub reason: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RawToleration<'a> {
+    #[serde(borrow)]
+    pub key: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub operator: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub value: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub effect: Option<Cow<'a, str>>,
+    pub toleration_seconds: Option<i64>,
 }
 
 #[derive(Deserialize)]

@@ -17,7 +17,7 @@ use crate::metadata::Owner;
 use crate::pods::{self, Pod};
 use rkube_operator::events::Recorder;
 
-pub use view::{ByController, Orphans, ReplicaSet, is_zero, replica_sets};
+pub use view::{ByController, Orphans, ReplicaSet, is_zero, replica_sets, replication_controllers};
 
 /// As many sets at a time as upstream's.
 const WORKERS: usize = 5;
@@ -70,7 +70,7 @@ pub async fn run_replication_controllers(context: Context) {
 }
 
 async fn run(kind: &'static Kind, sets: fn(&Caches) -> Informer<ReplicaSet>, context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let queue: Queue<Key> = Queue::new();
     let adding = queue.clone();
     let watched = sets(&caches).indexed::<view::ByController>().on_change(move |change| adding.add(change.key.clone()));

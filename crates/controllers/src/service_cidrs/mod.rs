@@ -42,7 +42,7 @@ struct Address;
 type Going = Arc<Mutex<HashMap<String, Instant>>>;
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let queue: Queue<String> = Queue::new();
     let going = Going::default();
     let (adding, waiting) = (queue.clone(), going.clone());

@@ -10,7 +10,6 @@ pub mod subsets;
 pub mod trigger;
 pub mod write;
 
-use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +18,7 @@ use rkube_machinery::Text;
 use rkube_operator::{Caches, Index, Informer, Key, Queue};
 
 use crate::metadata::Labels;
+use crate::pods::by_label::{ByLabel, is_indexed, pair};
 use crate::pods::{self, Pod};
 pub use port::Port;
 pub use read::informer;
@@ -143,31 +143,6 @@ impl Index<Service> for BySelector {
         let first = service.selector.as_ref().and_then(|selector| selector.iter().next());
         first.map(|(key, value)| pair(&service.namespace, key, value))
     }
-}
-
-/// Pods by each of their labels by which services may be expected to select.
-pub struct ByLabel;
-
-impl Index<Pod> for ByLabel {
-    type Key = u64;
-
-    fn keys(_: &Key, pod: &Pod) -> impl IntoIterator<Item = u64> {
-        let indexed = pod.labels.iter().filter(|(key, _)| is_indexed(key));
-        indexed.map(|(key, value)| pair(&pod.namespace, key, value)).collect::<Vec<_>>()
-    }
-}
-
-/// Labels that pods get from others than those who write services. Who selects by nothing else pays by the namespace.
-fn is_indexed(key: &str) -> bool {
-    !key.starts_with("topology.kubernetes.io/")
-        && !["pod-template-hash", "controller-revision-hash", "pod-template-generation"].contains(&key)
-}
-
-/// Eight bytes for a label in a namespace: who finds something by it looks whether it is meant.
-fn pair(namespace: &str, key: &str, value: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (namespace, key, value).hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Follows services and pods, and adds each service that changes, or whose pods do.

@@ -157,7 +157,10 @@ impl Member {
                 Some(_) => continue,
                 None => {}
             }
-            let body = claim_body(template, &name, &self.shared.spec["selector"]["matchLabels"]);
+            let mut body = claim_body(template, &name, &self.shared.spec["selector"]["matchLabels"]);
+            if let Some(owners) = retention::first_owners(set, ordinal) {
+                body["metadata"]["ownerReferences"] = owners;
+            }
             match requests::create(&self.shared.client, &path, body.to_string().into_bytes()).await {
                 Err(kube::Error::Api(status)) if status.is_already_exists() => {
                     return Err(kube::Error::Api(status).into());

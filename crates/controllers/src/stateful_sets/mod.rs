@@ -21,7 +21,8 @@ use crate::Context;
 use crate::history::{self, Revision};
 use crate::metadata::Owner;
 use crate::pods::{self, Pod};
-use view::StatefulSet;
+
+pub use view::{StatefulSet, stateful_sets};
 
 const NAME: &str = "statefulset-controller";
 /// As many sets at a time as upstream's.
@@ -33,7 +34,7 @@ const GATHER_MAX: Duration = Duration::from_millis(100);
 const GATHER_MIN: Duration = Duration::from_millis(1);
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let queue: Queue<Key> = Queue::new();
     let adding = queue.clone();
     let sets = view::stateful_sets(&caches).on_change(move |change| adding.add(change.key.clone()));

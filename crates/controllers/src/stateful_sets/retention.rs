@@ -105,20 +105,31 @@ pub fn owners(set: &StatefulSet, ordinal: i64, pod: &Pod, claim: &Claim, known: 
         .flatten()
         .filter(|owner| !named(owner, "apps/v1", "StatefulSet", set_name) && !named(owner, "v1", "Pod", &pod.name));
     let mut owners: Vec<Value> = others.cloned().collect();
-    let reference = |api_version: &str, kind: &str, name: &str, uid: &str| {
-        json!({
-            "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
-            "controller": true, "blockOwnerDeletion": true,
-        })
-    };
     if !has_other_controller(set, pod, claim) {
         let (by_set, by_pod) = wanted(set, ordinal);
         if by_pod {
             owners.push(reference("v1", "Pod", &pod.name, &pod.uid));
         }
         if by_set {
-            owners.push(reference("apps/v1", "StatefulSet", set_name, &set.item.uid));
+            owners.push(by_stateful_set(set));
         }
     }
     owners.into()
+}
+
+/// The owners of a claim that is made with its pod: it need not be written again once the pod is there.
+pub fn first_owners(set: &StatefulSet, ordinal: i64) -> Option<Value> {
+    let (by_set, _) = wanted(set, ordinal);
+    by_set.then(|| vec![by_stateful_set(set)].into())
+}
+
+fn by_stateful_set(set: &StatefulSet) -> Value {
+    reference("apps/v1", "StatefulSet", &set.item.name, &set.item.uid)
+}
+
+fn reference(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
+        "controller": true, "blockOwnerDeletion": true,
+    })
 }

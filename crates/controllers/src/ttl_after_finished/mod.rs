@@ -15,7 +15,7 @@ const NAME: &str = "ttl-after-finished-controller";
 const WORKERS: usize = 5;
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock } = context;
+    let Context { client, caches, clock, .. } = context;
     let queue: Queue<Key> = Queue::new();
     let adding = queue.clone();
     let watched = jobs(&caches).on_change(move |change| {

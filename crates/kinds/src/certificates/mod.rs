@@ -3,7 +3,6 @@
 pub mod certificate_signing_request;
 pub mod cluster_trust_bundle;
 mod curve;
-pub(crate) mod pem;
 pub mod pod_certificate_request;
 mod signature;
 

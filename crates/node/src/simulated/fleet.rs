@@ -1,6 +1,6 @@
 //! All simulated nodes of a process: one watch of pods and one of nodes, two queues, and no task for a pod or a node.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -44,7 +44,7 @@ pub struct Config {
 
 pub(super) struct Fleet {
     pub config: Arc<Config>,
-    pub nodes: HashMap<Text, SimulatedNode>,
+    pub nodes: BTreeMap<Text, SimulatedNode>,
     pub pods: Informer<PodView>,
     pub node_views: Informer<NodeView>,
     /// Pods that are to be looked at.
@@ -86,7 +86,7 @@ impl Fleet {
         let names: Vec<Text> = (0..config.count).map(|index| config.template.name(index)).collect();
         let first = names.first().map(|name| (config.client)(name)).filter(|_| config.template.events);
         let recorder = first.map(|client| Recorder::start(client, config.clock.clone(), "kubelet"));
-        let nodes: HashMap<Text, SimulatedNode> = names
+        let nodes: BTreeMap<Text, SimulatedNode> = names
             .into_iter()
             .enumerate()
             .map(|(index, name)| {
@@ -179,7 +179,7 @@ impl Fleet {
     }
 }
 
-fn watch_pods(caches: &Caches, nodes: &HashMap<Text, SimulatedNode>, queue: &Queue<Key>) -> Informer<PodView> {
+fn watch_pods(caches: &Caches, nodes: &BTreeMap<Text, SimulatedNode>, queue: &Queue<Key>) -> Informer<PodView> {
     let (names, queue): (Vec<Text>, _) = (nodes.keys().cloned().collect(), queue.clone());
     let names: std::collections::HashSet<Text> = names.into_iter().collect();
     caches.view(&ApiResource::erase::<Pod>(&()), Selection::default(), views::pod).indexed::<ByNode>().on_change(
@@ -192,7 +192,7 @@ fn watch_pods(caches: &Caches, nodes: &HashMap<Text, SimulatedNode>, queue: &Que
     )
 }
 
-fn watch_nodes(caches: &Caches, nodes: &HashMap<Text, SimulatedNode>, queue: &Queue<Text>) -> Informer<NodeView> {
+fn watch_nodes(caches: &Caches, nodes: &BTreeMap<Text, SimulatedNode>, queue: &Queue<Text>) -> Informer<NodeView> {
     let names: std::collections::HashSet<Text> = nodes.keys().cloned().collect();
     let queue = queue.clone();
     caches.view(&ApiResource::erase::<Node>(&()), Selection::default(), views::node).on_change(move |change| {

@@ -165,7 +165,9 @@ async fn post_status(
         let is_first = posted.uid != view.uid;
         let age = now - posted.status_micros;
         let images_changed = posted.images != fleet.images.count(name) && age >= micros(IMAGES_PERIOD);
-        if !is_first && !images_changed && posted.ready == ready && age < micros(STATUS_PERIOD) {
+        // While it was away, others may have said something else.
+        let is_so = known.iter().any(|one| one.str("type") == "Ready" && (one.str("status") == "True") == ready);
+        if !is_first && !images_changed && is_so && posted.ready == ready && age < micros(STATUS_PERIOD) {
             return Ok(());
         }
         is_first

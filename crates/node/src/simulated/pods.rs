@@ -21,6 +21,9 @@ use crate::views::PodView;
 /// A pod that is gone so soon is not told of in between: the next write says it, too.
 const END_IS_NEAR: Duration = Duration::from_secs(1);
 
+/// A pod that could not be written is looked at again after so long.
+const REFUSED_AGAIN: Duration = Duration::from_secs(1);
+
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("the pod cannot be read: {0}")]
@@ -64,6 +67,10 @@ pub(super) async fn reconcile(fleet: Arc<Fleet>, key: Key) -> Result<Outcome, Er
     held.wake_micros = step.wake_micros;
     let patch = step.patch.as_ref().map(json::to_string);
     let outcome = paced(&mut held, patch.as_deref());
+    if patch.is_some() || step.remove {
+        // If it fails, the pod is not as this wrote it.
+        held.written_revision = 0;
+    }
     let uid = held.uid.clone();
     if step.ended {
         fleet.release(&held);
@@ -222,8 +229,9 @@ async fn write(
     if let Some(patch) = patch {
         let path = format!("/api/v1/namespaces/{}/pods/{}/status", key.namespace, key.name);
         let Some(revision) = api::patch_status(&node.client, &path, patch).await? else {
-            // It is gone, or another: the watch says so.
+            // It is gone, or another, as the watch says; or too many others wrote it at the same time.
             fleet.forget(key);
+            fleet.pod_queue.add_after(key.clone(), REFUSED_AGAIN);
             return Ok(());
         };
         if let Some(held) = fleet.held.lock().get_mut(key) {

@@ -8,10 +8,11 @@ use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::api::Api;
 use kube::{Client, Resource};
 use parking_lot::Mutex;
-use rkube_machinery::host::Clock;
+use rkube_machinery::host::{Clock, Entropy};
 use serde::de::DeserializeOwned;
 
 use crate::events::Recorder;
+use crate::fence::Fence;
 use crate::informer::{Caches, Informer, Key};
 
 /// What controllers of a process share.
@@ -21,6 +22,11 @@ pub struct Environment {
     pub client: Client,
     pub caches: Caches,
     pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    /// Around the client's transport: with an election it is open only while the process leads.
+    pub fence: Fence,
+    /// Where the process runs.
+    pub host_name: String,
 }
 
 /// What a reconcile gets: a client to act with, caches to read, and a recorder to say what happened.
@@ -35,7 +41,7 @@ pub struct Context {
 
 impl Context {
     pub(super) fn new(environment: &Environment, name: &str) -> Context {
-        let Environment { client, caches, clock } = environment.clone();
+        let Environment { client, caches, clock, .. } = environment.clone();
         let recorder = Recorder::start(client.clone(), clock.clone(), name);
         Context { client, caches, clock, recorder, held: Arc::default() }
     }

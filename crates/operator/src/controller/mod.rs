@@ -45,7 +45,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 use crate::events::Reference;
-use crate::informer::{Change, Informer, Key};
+use crate::informer::{Caches, Change, Informer, Key};
 use crate::queue::{Options, Priority, Queue, Rate};
 use crate::reconcile::{Action, Run, run_with};
 
@@ -61,6 +61,7 @@ const QUARANTINE_AFTER: u32 = 50;
 pub struct Controller<K> {
     name: &'static str,
     sources: Vec<Attach>,
+    warmers: Vec<Warm>,
     timers: Vec<(Duration, Tick)>,
     triggers: Vec<Trigger>,
     workers: usize,
@@ -71,17 +72,34 @@ pub struct Controller<K> {
 
 /// Has changes of something lead to keys in a queue.
 type Attach = Box<dyn Fn(&Context, &Queue<Key>) -> Box<dyn Attached> + Send + Sync>;
+/// Has the cache of something be there, and nothing follow from it yet.
+type Warm = Box<dyn Fn(&Caches) -> Box<dyn Attached> + Send + Sync>;
 /// The keys that a timer is about.
 type Tick = Box<dyn Fn(&Context) -> BoxFuture<'static, Vec<Key>> + Send + Sync>;
 
 /// A source that a controller holds on to.
-trait Attached: Send + Sync {
+pub(crate) trait Attached: Send + Sync {
+    fn is_synced(&self) -> bool;
     fn synced(&self) -> BoxFuture<'_, ()>;
 }
 
 impl<V: Send + Sync + 'static> Attached for (Informer<V>, Arc<Informer<V>>) {
+    fn is_synced(&self) -> bool {
+        self.0.is_synced()
+    }
+
     fn synced(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.0.synced())
+    }
+}
+
+impl<V: Send + Sync + 'static> Attached for Informer<V> {
+    fn is_synced(&self) -> bool {
+        Informer::is_synced(self)
+    }
+
+    fn synced(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Informer::synced(self))
     }
 }
 
@@ -99,6 +117,7 @@ where
         let controller = Controller {
             name,
             sources: Vec::new(),
+            warmers: Vec::new(),
             timers: Vec::new(),
             triggers: Vec::new(),
             workers: WORKERS,
@@ -129,7 +148,8 @@ where
         watch: Watch<V>,
         map: impl Fn(&Change<'_, V>) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
-        let map = Arc::new(map);
+        let (map, warmed) = (Arc::new(map), watch.clone());
+        self.warmers.push(Box::new(move |caches| Box::new(warmed.informer(caches))));
         self.sources.push(Box::new(move |context, queue| {
             let (map, queue, predicate) = (map.clone(), queue.clone(), watch.predicate());
             let informer = watch.informer(&context.caches).on_change(move |change| {
@@ -201,6 +221,11 @@ where
 
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// The caches of all that it watches, to be held by who will run it later.
+    pub(crate) fn warm(&self, caches: &Caches) -> Vec<Box<dyn Attached>> {
+        self.warmers.iter().map(|warm| warm(caches)).collect()
     }
 
     /// Runs until the future is dropped, or the manager drains. Supervision is the manager's: see

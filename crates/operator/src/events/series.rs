@@ -99,6 +99,7 @@ async fn write_all(reporter: Arc<Reporter>, clock: Arc<dyn Clock>, mut receiver:
     loop {
         let finish = async { tokio::time::sleep_until(finish_at.unwrap_or_else(Instant::now)).await };
         tokio::select! {
+            biased;
             Some(()) = writing.next() => {}
             said = receiver.recv(), if writing.len() < WRITES_AT_ONCE => {
                 let Some(said) = said else { break };

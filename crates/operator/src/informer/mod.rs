@@ -12,7 +12,7 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use kube::{Client, Resource};
 use parking_lot::{Mutex, RwLock};
 use rkube_machinery::selector::labels::Selector;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tower_layer::Layer as _;
 use tower_service::Service;
@@ -214,7 +214,8 @@ struct Shared<V> {
     store: RwLock<Store<V>>,
     /// Held while a change is made and told of, so that a new handler misses none and hears of none twice.
     handlers: Mutex<Handlers<V>>,
-    synced: watch::Sender<bool>,
+    /// The first list is in the store.
+    synced: AtomicBool,
     /// All changes up to this revision are in the store, and handlers were told of them.
     seen: AtomicU64,
     /// Something was seen.
@@ -325,11 +326,21 @@ impl<V: Send + Sync + 'static> Informer<V> {
         }
     }
 
+    /// Whether the first list is in the cache.
+    pub fn is_synced(&self) -> bool {
+        self.shared.synced.load(Ordering::Acquire)
+    }
+
     /// Waits until the first list is in the cache.
     pub async fn synced(&self) {
-        let mut synced = self.shared.synced.subscribe();
-        // The sender is in what we hold.
-        let _ = synced.wait_for(|synced| *synced).await;
+        // Whoever waits goes on in the order of coming: a channel of tokio's would draw lots.
+        while !self.shared.synced.load(Ordering::Acquire) {
+            let mut moved = std::pin::pin!(self.shared.moved.notified());
+            moved.as_mut().enable();
+            if !self.shared.synced.load(Ordering::Acquire) {
+                moved.await;
+            }
+        }
     }
 }
 
@@ -351,7 +362,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let shared = Arc::new(Shared {
             store: RwLock::new(Store::new()),
             handlers: Mutex::new(Handlers { next: 0, all: Vec::new() }),
-            synced: watch::Sender::new(false),
+            synced: AtomicBool::new(false),
             seen: AtomicU64::new(0),
             moved: Notify::new(),
             selection: selection.clone(),
@@ -400,7 +411,9 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let made = items.iter().filter_map(|item| Some((Arc::new(Key::of_item(item)), Entry::new(item, make(item)?))));
         let fresh: BTreeMap<Arc<Key>, Entry<V>> = made.collect();
         let before = self.store.write().replace(fresh.clone());
-        self.synced.send_replace(true);
+        self.synced.store(true, Ordering::Release);
+        // Before handlers are told: one of them may panic.
+        self.moved.notify_waiters();
         for (key, entry) in before.iter().filter(|(key, _)| !fresh.contains_key(*key)) {
             tell(&Change { key, old: Some(&entry.object), new: None, listed: false });
         }
@@ -415,7 +428,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
 impl<V: Send + Sync + 'static> Following for Shared<V> {
     fn has(&self, note: &Note) -> bool {
         // What is listed first after a write has it.
-        if !*self.synced.borrow() {
+        if !self.synced.load(Ordering::Acquire) {
             return true;
         }
         if let What::At(revision) = note.what

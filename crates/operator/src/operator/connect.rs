@@ -8,13 +8,15 @@ use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::client::ClientBuilder;
 use kube::{Client, Config};
-use rkube_machinery::host::Clock;
+use rand::Rng as _;
+use rkube_machinery::host::{Clock, Entropy};
 use tokio::net::ToSocketAddrs;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Operator, serve};
 use crate::controller::Environment;
 use crate::error::Error;
+use crate::fence::Fence;
 use crate::informer::Caches;
 use crate::network::NetworkSource;
 
@@ -31,8 +33,11 @@ impl Operator {
         // Watches last for minutes: they have connections of their own.
         let source = NetworkSource::new(Client::try_from(config.clone())?);
         let caches = Caches::new(Arc::new(source));
-        let client = ClientBuilder::try_from(config)?.with_layer(&caches.read_your_writes()).build();
-        Ok(Operator::new(Environment { client, caches, clock: Arc::new(WallClock) }))
+        let fence = Fence::default();
+        let client = ClientBuilder::try_from(config)?.with_layer(&fence).with_layer(&caches.read_your_writes()).build();
+        let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let (clock, entropy) = (Arc::new(WallClock), Arc::new(HostEntropy));
+        Ok(Operator::new(Environment { client, caches, clock, entropy, fence, host_name }))
     }
 
     /// Answers `/healthz`, `/readyz`, `/metrics` and `/quarantine` at this address, for as long as the process lasts. Where
@@ -42,18 +47,25 @@ impl Operator {
     }
 
     /// Runs until the process is asked to end (SIGTERM, or Ctrl-C), and then ends in good order. Who asks twice does not
-    /// wait.
+    /// wait. A lease that is lost is an error at once.
     pub async fn run(self) -> Result<(), Error> {
         let (mut interrupts, mut terminations) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let mut asked = async || {
             tokio::select! {
+                biased;
                 _ = interrupts.recv() => {}
                 _ = terminations.recv() => {}
             }
         };
-        asked().await;
+        let mut leadership = self.leadership();
+        tokio::select! {
+            biased;
+            () = leadership.lost() => return Err(Error::text("leader election lost")),
+            () = asked() => {}
+        }
         tracing::info!("ending: nothing new is begun");
         tokio::select! {
+            biased;
             () = self.shutdown() => {}
             () = asked() => {}
         }
@@ -69,5 +81,15 @@ impl Clock for WallClock {
     fn now_micros(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    }
+}
+
+/// The host's own randomness.
+struct HostEntropy;
+
+impl Entropy for HostEntropy {
+    #[allow(clippy::disallowed_methods)]
+    fn fill(&self, bytes: &mut [u8]) {
+        rand::rng().fill_bytes(bytes);
     }
 }

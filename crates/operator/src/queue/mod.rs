@@ -378,6 +378,7 @@ async fn add_in_time<K: Clone + Eq + Hash + Send + 'static>(shared: Weak<Shared<
         drop(queue);
         let Some(earliest) = earliest else { return };
         tokio::select! {
+            biased;
             () = tokio::time::sleep_until(earliest) => {}
             () = sooner.notified() => {}
         }

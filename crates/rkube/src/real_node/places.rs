@@ -12,6 +12,8 @@ pub struct Places {
     pub containers: PathBuf,
     /// The kubelet's root: volumes of pods, profiles.
     pub kubelet: PathBuf,
+    /// What claims hold that are directories of this machine. It outlives pods.
+    pub volumes: PathBuf,
     pub network: PathBuf,
     pub run: PathBuf,
 }
@@ -24,6 +26,7 @@ impl Places {
             images: directory.join("images"),
             containers: directory.join("containers"),
             kubelet: directory.join("kubelet"),
+            volumes: directory.join("volumes"),
             network: run.join("network"),
             run,
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use rkube_cluster::certificates::tls;
-use rkube_cluster::parts::NodeRanges;
+use rkube_cluster::parts::{LocalMachine, LocalPath, NodeRanges};
 use rkube_cluster::{Part, RealNode as RealNodePart};
 use rkube_machinery::host::{Clock as _, Entropy as _};
 use rkube_network::Network;
@@ -24,7 +24,7 @@ use crate::flags::StoreChoice;
 use crate::host::{SystemClock, SystemEntropy};
 use crate::node_flags::NodeChoice;
 use crate::pki::{self, ServerNames};
-use crate::{advertise, listening};
+use crate::{advertise, listening, mounts};
 
 /// The cgroup of all pods, as upstream's.
 pub const CGROUP: &str = "kubepods";
@@ -84,6 +84,14 @@ impl RealNode {
         self.network.iter().flat_map(|network| network::listeners(network, listen)).collect()
     }
 
+    /// Where claims get volumes from that are directories of this machine.
+    pub fn local_path(&self) -> LocalPath {
+        let directory = self.places.volumes.to_string_lossy().into_owned();
+        let remove = |path: &Path| mounts::remove_tree(path).map_err(std::io::Error::other);
+        let (make, remove) = (Arc::new(make_open_directory), Arc::new(remove));
+        LocalPath { directory, machine: Some(LocalMachine { node: self.name.clone(), make, remove }) }
+    }
+
     /// `pki`: the directory of certificates.
     pub async fn part(self, options: &Up, pki: &Path, client_authorities: &str) -> anyhow::Result<Part> {
         let mut names = ServerNames::default();
@@ -137,6 +145,14 @@ pub async fn runtime(places: &Places, registries: Registries, network: Option<Ne
         log_files_max: embedded::LOG_FILES_MAX,
     };
     Embedded::open(config).await.context("cannot start the container runtime")
+}
+
+/// One that every user may write to: nobody knows as whom a pod will run. What is above it stays closed to others.
+fn make_open_directory(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    std::fs::create_dir_all(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777))
 }
 
 /// What was asked for, or the host's own, or, where it has none, the gateway's.

@@ -5,11 +5,10 @@
 //! is no data directory of rkube is left alone. What fails is said, and the rest is done all the same: run again, it goes on.
 
 mod cgroups;
-mod mounts;
 mod processes;
 
-use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use futures::StreamExt;
@@ -19,6 +18,7 @@ use rkube_runtime::images::Registries;
 
 use crate::cli::Reset;
 use crate::lock::Lock;
+use crate::mounts::{self, remove_tree};
 use crate::real_node::{self, NETWORK_NAME, Places};
 
 /// Something of ours that a data directory has from its first moments on.
@@ -123,20 +123,6 @@ fn remove_logs(directory: &Path) {
         if leads_there {
             let _ = std::fs::remove_file(entry.path());
         }
-    }
-}
-
-/// Deletes a directory with all that is in it, unless something is mounted there.
-fn remove_tree(directory: &Path) -> anyhow::Result<()> {
-    let mounted: Vec<PathBuf> = mounts::below(directory)?;
-    if let Some(first) = mounted.first() {
-        bail!("{} stays: {} is still mounted", directory.display(), first.display());
-    }
-    match std::fs::remove_dir_all(directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        // It is itself where a disk is mounted: all that was in it is gone.
-        Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(()),
-        result => result.with_context(|| format!("cannot remove {}", directory.display())),
     }
 }
 

@@ -46,6 +46,32 @@ fn nodes_are_emptied_and_kept_empty() {
 }
 
 #[test]
+fn a_drain_keeps_a_budget() {
+    let rkube = start_with_nodes();
+    let Some(kubectl) = rkube.kubectl() else { return };
+    kubectl.run(&["create", "deployment", "web", "--image=nginx", "--replicas=6"]);
+    kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]);
+    kubectl.run(&["create", "pdb", "web", "--selector=app=web", "--min-available=6"]).says("created");
+    let allowed = ["get", "pdb", "web", "-o", "jsonpath={.status.currentHealthy} {.status.disruptionsAllowed}"];
+    let counted = |expected: &str| {
+        eventually("the budget has counted its pods", || {
+            let said = kubectl.run(&allowed).stdout;
+            if said == expected { Ok(()) } else { Err(said) }
+        });
+    };
+    counted("6 0");
+    let refused = kubectl.attempt(&["drain", "sim-1", "--ignore-daemonsets", "--timeout=4s"]).expect_failure().stderr;
+    assert!(refused.contains("Cannot evict pod as it would violate the pod's disruption budget."), "{refused}");
+    counted("6 0");
+    assert!(nodes_of_pods(&kubectl).contains(&"sim-1".to_owned()), "nothing went");
+    kubectl.run(&["patch", "pdb", "web", "--type=merge", "-p", r#"{"spec":{"minAvailable":5}}"#]);
+    kubectl.run(&["drain", "sim-1", "--ignore-daemonsets", "--timeout=60s"]).says("node/sim-1 drained");
+    assert!(!nodes_of_pods(&kubectl).contains(&"sim-1".to_owned()));
+    counted("6 1");
+    kubectl.run(&["get", "pdb", "web"]).says("ALLOWED DISRUPTIONS");
+}
+
+#[test]
 fn a_pod_that_fits_nowhere_says_so() {
     let rkube = start_with_nodes();
     let Some(kubectl) = rkube.kubectl() else { return };

@@ -73,9 +73,11 @@ async fn controllers_work_in_a_process_of_their_own() {
         caches: Caches::new(Arc::new(NetworkSource::new(administrator.clone()))),
         root_ca: "authority".to_owned(),
         sign_token: None,
+        sign_certificate: None,
         clock: Arc::new(StandingClock),
         selection: rkube_controllers::Selection::default(),
-        namespace_grace: Duration::ZERO,
+        settings: Arc::default(),
+        local_path: None,
         node_ranges: None,
     });
     let namespaces: Api<Namespace> = Api::all(administrator.clone());

@@ -11,14 +11,20 @@ mod node_name;
 mod node_ports;
 mod node_resources_fit;
 mod node_unschedulable;
+mod node_volume_limits;
 mod scheduling_gates;
 mod taint_toleration;
+mod volume_binding;
+mod volume_restrictions;
+mod volume_zone;
+
+use std::borrow::Cow;
 
 use rkube_machinery::Text;
 use smallvec::SmallVec;
 
 use crate::snapshot::{Node, Snapshot};
-use crate::view::{self, Pending, Pod};
+use crate::view::{self, Attachment, Capacity, Claim, CsiDriver, CsiNode, Pending, Pod, StorageClass, Volume};
 
 /// In upstream's order: a node is refused by the first that does not want it, and the message says so.
 pub static PLUGINS: &[&dyn Plugin] = &[
@@ -29,6 +35,10 @@ pub static PLUGINS: &[&dyn Plugin] = &[
     &node_affinity::NodeAffinity,
     &node_ports::NodePorts,
     &node_resources_fit::NodeResourcesFit,
+    &volume_restrictions::VolumeRestrictions,
+    &node_volume_limits::NodeVolumeLimits,
+    &volume_binding::VolumeBinding,
+    &volume_zone::VolumeZone,
     &balanced_allocation::BalancedAllocation,
     &image_locality::ImageLocality,
 ];
@@ -85,7 +95,7 @@ pub enum Filtering<'a> {
     /// Only nodes of these names need to be asked.
     Only(Vec<Text>, Box<dyn Filter + 'a>),
     /// No node will do, and why.
-    Nowhere(&'static str),
+    Nowhere(Cow<'static, str>),
 }
 
 pub trait Filter {
@@ -186,7 +196,7 @@ impl PluginSet {
 
 /// Kinds of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kinds(u16);
+pub struct Kinds(u32);
 
 impl Kinds {
     pub const NONE: Kinds = Kinds(0);
@@ -200,6 +210,14 @@ impl Kinds {
     pub const POD_SCALED_DOWN: Kinds = Kinds(1 << 5);
     pub const POD_TOLERATIONS: Kinds = Kinds(1 << 6);
     pub const POD_GATES: Kinds = Kinds(1 << 7);
+    pub const CLAIM_ADDED: Kinds = Kinds(1 << 8);
+    pub const CLAIM_UPDATED: Kinds = Kinds(1 << 9);
+    pub const VOLUME: Kinds = Kinds(1 << 10);
+    pub const CLASS: Kinds = Kinds(1 << 11);
+    pub const CSI_NODE: Kinds = Kinds(1 << 12);
+    pub const CSI_DRIVER: Kinds = Kinds(1 << 13);
+    pub const CAPACITY: Kinds = Kinds(1 << 14);
+    pub const ATTACHMENT_REMOVED: Kinds = Kinds(1 << 15);
 
     #[must_use]
     pub const fn or(self, other: Kinds) -> Kinds {
@@ -230,6 +248,32 @@ pub enum ClusterEvent<'a> {
         old: &'a Pod,
         new: &'a Pod,
     },
+    /// One that has come, or is another than before.
+    Claim {
+        old: Option<&'a Claim>,
+        new: &'a Claim,
+    },
+    Volume {
+        old: Option<&'a Volume>,
+        new: &'a Volume,
+    },
+    Class {
+        old: Option<&'a StorageClass>,
+        new: &'a StorageClass,
+    },
+    CsiNode {
+        old: Option<&'a CsiNode>,
+        new: &'a CsiNode,
+    },
+    CsiDriver {
+        old: Option<&'a CsiDriver>,
+        new: &'a CsiDriver,
+    },
+    Capacity {
+        old: Option<&'a Capacity>,
+        new: &'a Capacity,
+    },
+    AttachmentRemoved(&'a Attachment),
 }
 
 impl ClusterEvent<'_> {
@@ -253,9 +297,22 @@ impl ClusterEvent<'_> {
                     on(old.gates != 0 && new.gates == 0, Kinds::POD_GATES);
                 }
             }
+            ClusterEvent::Claim { old: None, .. } => on(true, Kinds::CLAIM_ADDED),
+            ClusterEvent::Claim { old: Some(_), .. } => on(true, Kinds::CLAIM_UPDATED),
+            ClusterEvent::Volume { .. } => on(true, Kinds::VOLUME),
+            ClusterEvent::Class { .. } => on(true, Kinds::CLASS),
+            ClusterEvent::CsiNode { .. } => on(true, Kinds::CSI_NODE),
+            ClusterEvent::CsiDriver { .. } => on(true, Kinds::CSI_DRIVER),
+            ClusterEvent::Capacity { .. } => on(true, Kinds::CAPACITY),
+            ClusterEvent::AttachmentRemoved(_) => on(true, Kinds::ATTACHMENT_REMOVED),
         }
         kinds
     }
+}
+
+/// Whether the pod uses this claim.
+fn is_claim_of(pod: &Pod, claim: &Claim) -> bool {
+    pod.namespace == claim.namespace && pod.volumes.as_ref().is_some_and(|volumes| volumes.claims(&claim.name))
 }
 
 /// Whether a pod takes less of something than before.

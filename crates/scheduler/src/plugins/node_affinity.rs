@@ -6,10 +6,8 @@ use rkube_machinery::Text;
 use smallvec::SmallVec;
 
 use super::{ClusterEvent, Cycle, Filter, Filtering, Kinds, Plugin, Reason, Reasons, Scale, Score, Verdict};
-use crate::snapshot::{Node, Symbol, Symbols};
+use crate::snapshot::{NAME_FIELD, Node, Symbol, Symbols, Wanted, is_field_match};
 use crate::view::{self, Operator, Pending, Pod, Requirement, Term};
-
-const NAME_FIELD: &str = "metadata.name";
 
 pub struct NodeAffinity;
 
@@ -30,7 +28,7 @@ impl Plugin for NodeAffinity {
         let filter = Box::new(Required { selector: selector.collect(), terms, symbols });
         match affinity.required.as_deref().and_then(named_nodes) {
             None => Filtering::Each(filter),
-            Some(names) if names.is_empty() => Filtering::Nowhere("pod affinity terms conflict"),
+            Some(names) if names.is_empty() => Filtering::Nowhere("pod affinity terms conflict".into()),
             Some(names) => Filtering::Only(names.into_iter().collect(), filter),
         }
     }
@@ -113,87 +111,10 @@ impl Score for Preferred<'_> {
     }
 }
 
-/// A term in symbols.
-struct Wanted<'a> {
-    labels: SmallVec<[WantedLabel; 2]>,
-    fields: &'a [Requirement],
-}
-
-struct WantedLabel {
-    /// None: no node has such a label.
-    key: Option<Symbol>,
-    operator: Operator,
-    /// Those that some node has.
-    values: SmallVec<[Symbol; 2]>,
-    number: Option<i64>,
-}
-
-impl<'a> Wanted<'a> {
-    fn of(term: &'a Term, symbols: &Symbols) -> Wanted<'a> {
-        let labels = term.labels.iter().map(|one| WantedLabel {
-            key: symbols.find(&one.key),
-            operator: one.operator,
-            values: one.values.iter().filter_map(|value| symbols.find(value)).collect(),
-            number: number(&one.values),
-        });
-        Wanted { labels: labels.collect(), fields: &term.fields }
-    }
-
-    fn matches(&self, node: &Node, symbols: &Symbols) -> bool {
-        self.labels.iter().all(|label| label.matches(node, symbols))
-            && self.fields.iter().all(|field| is_field_match(field, &node.details.name))
-    }
-}
-
-impl WantedLabel {
-    fn matches(&self, node: &Node, symbols: &Symbols) -> bool {
-        let value = self.key.and_then(|key| node.label(key));
-        match self.operator {
-            Operator::In => value.is_some_and(|value| self.values.contains(&value)),
-            Operator::NotIn => value.is_none_or(|value| !self.values.contains(&value)),
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
-            Operator::GreaterThan | Operator::LessThan => {
-                value.is_some_and(|value| is_beyond(self.operator, symbols.text(value), self.number))
-            }
-        }
-    }
-}
-
-fn number(values: &[Text]) -> Option<i64> {
-    values.first().and_then(|value| value.parse().ok())
-}
-
-fn is_beyond(operator: Operator, value: &str, bound: Option<i64>) -> bool {
-    let (Ok(value), Some(bound)) = (value.parse::<i64>(), bound) else { return false };
-    if operator == Operator::GreaterThan { value > bound } else { value < bound }
-}
-
-/// The only field is the name; others read as empty.
-fn is_field_match(field: &Requirement, name: &str) -> bool {
-    let value = if field.key == NAME_FIELD { name } else { "" };
-    match (field.operator, field.values.as_slice()) {
-        (Operator::In, [wanted]) => wanted == value,
-        (Operator::NotIn, [unwanted]) => unwanted != value,
-        _ => false,
-    }
-}
-
 /// The same of a node that is not in the snapshot, or as it was before.
 fn is_match(pending: &Pending, node: &view::Node) -> bool {
     let is_selected = pending.node_selector.iter().all(|(key, value)| node.label(key) == Some(value));
-    let label = |one: &Requirement| {
-        let value = node.label(&one.key);
-        match one.operator {
-            Operator::In => value.is_some_and(|value| one.values.contains(value)),
-            Operator::NotIn => value.is_none_or(|value| !one.values.contains(value)),
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
-            Operator::GreaterThan | Operator::LessThan => {
-                value.is_some_and(|value| is_beyond(one.operator, value, number(&one.values)))
-            }
-        }
-    };
+    let label = |one: &Requirement| one.matches(node.label(&one.key).map(Text::as_str));
     let matches = |term: &Term| {
         term.labels.iter().all(label) && term.fields.iter().all(|field| is_field_match(field, &node.name))
     };

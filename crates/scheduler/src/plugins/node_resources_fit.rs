@@ -33,6 +33,7 @@ impl Plugin for NodeResourcesFit {
             ClusterEvent::PodRemoved(_) => true,
             ClusterEvent::PodUpdated { old, new } => frees(pod, &old.requests, &new.requests),
             ClusterEvent::WaitingPodUpdated { new, .. } => new.uid == pod.uid,
+            _ => false,
         }
     }
 }

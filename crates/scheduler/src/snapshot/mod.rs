@@ -5,7 +5,9 @@
 //! shows it on a node, or gone, or its binding is known to have failed. There is no time after which it is forgotten.
 
 mod node;
+pub mod storage;
 mod symbols;
+mod wanted;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,6 +16,9 @@ use rkube_machinery::Text;
 
 pub use node::{Amount, Details, Node, Taint};
 pub use symbols::{Symbol, Symbols};
+pub use wanted::{NAME_FIELD, Wanted, is_field_match};
+
+use storage::Storage;
 
 use crate::view::{self, Pod};
 
@@ -31,6 +36,7 @@ pub struct Snapshot {
     order_is_stale: bool,
     pods: HashMap<Text, Placed>,
     symbols: Symbols,
+    storage: Storage,
     images: HashMap<Symbol, ImageState>,
     counts: Counts,
     /// Counts changes.
@@ -84,6 +90,15 @@ impl Snapshot {
 
     pub fn symbols(&self) -> &Symbols {
         &self.symbols
+    }
+
+    /// What there is for volumes.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    pub fn storage_mut(&mut self) -> &mut Storage {
+        &mut self.storage
     }
 
     pub fn image(&self, name: &str) -> Option<(Symbol, ImageState)> {
@@ -153,6 +168,7 @@ impl Snapshot {
         let placed = self.pods.remove(uid)?;
         self.generation += 1;
         self.nodes[placed.node.0 as usize].remove_pod(uid);
+        self.storage.remove_pod(&placed.pod);
         self.drop_if_unused(placed.node);
         Some(placed.pod)
     }
@@ -160,6 +176,7 @@ impl Snapshot {
     fn place(&mut self, pod: Arc<Pod>, node: NodeIndex) {
         self.generation += 1;
         self.nodes[node.0 as usize].add_pod(pod.clone());
+        self.storage.add_pod(&pod);
         self.pods.insert(pod.uid.clone(), Placed { pod, node });
     }
 

@@ -11,6 +11,8 @@ use serde::Deserialize;
 use super::json::{Word, Words};
 use super::requests::{Missing, requests};
 use super::resources::Resources;
+use super::terms::{SelectorJson, Term, TermJson};
+use super::volumes::{PodVolumes, VolumeJson};
 
 /// A pod that has not ended.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct Pod {
     pub nominal_cpu_milli: i64,
     pub nominal_memory: i64,
     pub ports: Box<[HostPort]>,
+    /// None for most: those that nobody schedules by are not there.
+    pub volumes: Option<Box<PodVolumes>>,
     /// None for one that has a node.
     pub pending: Option<Box<Pending>>,
 }
@@ -78,30 +82,6 @@ pub struct Affinity {
 pub struct PreferredTerm {
     pub weight: i64,
     pub term: Term,
-}
-
-/// A node matches if it meets all requirements.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Term {
-    pub labels: Vec<Requirement>,
-    pub fields: Vec<Requirement>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
-    pub key: Text,
-    pub operator: Operator,
-    pub values: Vec<Text>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
-    In,
-    NotIn,
-    Exists,
-    DoesNotExist,
-    GreaterThan,
-    LessThan,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,6 +169,7 @@ impl Pod {
             nominal_cpu_milli: nominal.cpu_milli.unwrap_or(0),
             nominal_memory: nominal.memory.unwrap_or(0),
             ports: host_ports(spec),
+            volumes: PodVolumes::of(&item.name, &spec.volumes),
             pending: spec.node_name.0.is_empty().then(|| Box::new(pending(&json))),
         })
     }
@@ -201,6 +182,9 @@ impl Pod {
     pub fn is_refused_like(&self, other: &Pod) -> bool {
         let Some((one, two)) = self.pending.as_deref().zip(other.pending.as_deref()) else { return false };
         self.priority == other.priority
+            // What is known of claims and volumes changes by itself.
+            && self.volumes.is_none()
+            && other.volumes.is_none()
             && self.requests == other.requests
             && self.ports == other.ports
             && one.may_preempt == two.may_preempt
@@ -229,7 +213,7 @@ fn host_ports(spec: &Spec<'_>) -> Box<[HostPort]> {
 fn pending(json: &PodJson<'_>) -> Pending {
     let PodJson { metadata, spec, status } = json;
     let containers = spec.init_containers.iter().chain(&spec.containers);
-    let volumes = spec.volumes.iter().filter_map(|volume| volume.image.as_ref()).map(|image| image.reference.as_ref());
+    let volumes = spec.volumes.iter().filter_map(VolumeJson::image);
     let scheduled = status.conditions.iter().find(|condition| condition.kind == "PodScheduled");
     Pending {
         scheduler_name: spec.scheduler_name.0.clone(),
@@ -254,10 +238,7 @@ fn affinity(spec: &Spec<'_>) -> Affinity {
     let Some(affinity) = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref()) else {
         return Affinity::default();
     };
-    let required = affinity.required.as_ref().map(|selector| {
-        // A term that asks for nothing matches nothing, and so does one that cannot be read.
-        selector.terms.iter().filter(|term| !term.is_empty()).filter_map(TermJson::read).collect()
-    });
+    let required = affinity.required.as_ref().map(SelectorJson::read);
     let preferred = affinity.preferred.iter().filter(|one| one.weight != 0 && !one.preference.is_empty());
     let preferred =
         preferred.filter_map(|one| Some(PreferredTerm { weight: one.weight, term: one.preference.read()? }));
@@ -327,7 +308,7 @@ pub(super) struct Spec<'a> {
     #[serde(default)]
     scheduling_gates: Vec<serde::de::IgnoredAny>,
     #[serde(borrow, default)]
-    volumes: Vec<Volume<'a>>,
+    volumes: Vec<VolumeJson<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -370,18 +351,6 @@ struct Port<'a> {
 }
 
 #[derive(Deserialize)]
-struct Volume<'a> {
-    #[serde(borrow, default)]
-    image: Option<ImageVolume<'a>>,
-}
-
-#[derive(Deserialize)]
-struct ImageVolume<'a> {
-    #[serde(borrow, default)]
-    reference: Cow<'a, str>,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AffinityJson<'a> {
     #[serde(borrow, default)]
@@ -397,63 +366,11 @@ struct NodeAffinityJson<'a> {
 }
 
 #[derive(Deserialize)]
-struct SelectorJson<'a> {
-    #[serde(borrow, default, rename = "nodeSelectorTerms")]
-    terms: Vec<TermJson<'a>>,
-}
-
-#[derive(Deserialize)]
 struct PreferredJson<'a> {
     #[serde(default)]
     weight: i64,
     #[serde(borrow)]
     preference: TermJson<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct TermJson<'a> {
-    #[serde(borrow, default)]
-    match_expressions: Vec<RequirementJson<'a>>,
-    #[serde(borrow, default)]
-    match_fields: Vec<RequirementJson<'a>>,
-}
-
-impl TermJson<'_> {
-    fn is_empty(&self) -> bool {
-        self.match_expressions.is_empty() && self.match_fields.is_empty()
-    }
-
-    /// None if one of the operators is unknown.
-    fn read(&self) -> Option<Term> {
-        let read = |all: &[RequirementJson<'_>]| all.iter().map(RequirementJson::read).collect::<Option<Vec<_>>>();
-        Some(Term { labels: read(&self.match_expressions)?, fields: read(&self.match_fields)? })
-    }
-}
-
-#[derive(Deserialize)]
-struct RequirementJson<'a> {
-    key: Word,
-    #[serde(borrow)]
-    operator: Cow<'a, str>,
-    #[serde(default)]
-    values: Vec<Word>,
-}
-
-impl RequirementJson<'_> {
-    fn read(&self) -> Option<Requirement> {
-        let operator = match self.operator.as_ref() {
-            "In" => Operator::In,
-            "NotIn" => Operator::NotIn,
-            "Exists" => Operator::Exists,
-            "DoesNotExist" => Operator::DoesNotExist,
-            "Gt" => Operator::GreaterThan,
-            "Lt" => Operator::LessThan,
-            _ => return None,
-        };
-        let values = self.values.iter().map(|value| value.0.clone()).collect();
-        Some(Requirement { key: self.key.0.clone(), operator, values })
-    }
 }
 
 #[derive(Deserialize)]

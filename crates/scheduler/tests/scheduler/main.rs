@@ -7,4 +7,5 @@ mod model;
 mod refusals;
 mod requests;
 mod support;
+mod volumes;
 mod waiting;

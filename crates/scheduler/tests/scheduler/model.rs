@@ -191,7 +191,7 @@ impl World {
     }
 
     fn schedule(&mut self) {
-        if let Some(Step::Bind { pod, node }) = self.core.step(self.now) {
+        if let Some(Step::Bind { pod, node, .. }) = self.core.step(self.now) {
             assert!(
                 self.flying.iter().all(|(known, _, _)| known.uid != pod.uid),
                 "seed {}: {} is bound already",
@@ -279,7 +279,7 @@ impl World {
             if !self.flying.is_empty() {
                 self.answer();
             } else if let Some(step) = self.core.step(self.now) {
-                if let Step::Bind { pod, node } = step {
+                if let Step::Bind { pod, node, .. } = step {
                     self.flying.push((pod, node.to_string(), None));
                 }
             } else if self.core.counts().1 > 0 {

@@ -1,12 +1,13 @@
 //! Pods, nodes, and a scheduler that is driven by hand.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rkube_operator::Item;
 use rkube_scheduler::DEFAULT_NAME;
 use rkube_scheduler::core::{Bound, Core, Step};
-use rkube_scheduler::view::{Node, Pod};
+use rkube_scheduler::view::{Attachment, Capacity, Claim, CsiDriver, CsiNode, Node, Pod, StorageClass, Volume};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -65,12 +66,14 @@ pub struct Driver {
     revision: u64,
     nodes: Vec<Arc<Node>>,
     pods: Vec<Arc<Pod>>,
+    /// Of what there is for volumes, by kind, namespace and name.
+    others: BTreeMap<String, Value>,
 }
 
 impl Driver {
     pub fn new() -> Driver {
         let core = Core::new(vec![DEFAULT_NAME.into()], 0, 7);
-        Driver { core, now: Instant::now(), revision: 0, nodes: Vec::new(), pods: Vec::new() }
+        Driver { core, now: Instant::now(), revision: 0, nodes: Vec::new(), pods: Vec::new(), others: BTreeMap::new() }
     }
 
     /// With nodes of four cores, 8 GiB and ten pods each.
@@ -115,6 +118,49 @@ impl Driver {
         self.core.pod_changed(Some(&old), None, self.now);
     }
 
+    /// Something that volumes are about is there, or is like this now.
+    pub fn storage(&mut self, kind: &str, json: Value) {
+        let key = format!("{kind}/{}/{}", json["metadata"]["namespace"], json["metadata"]["name"]);
+        let (old, before) = (self.others.insert(key, json.clone()), self.revision);
+        self.revision += 1;
+        let old = old.map(|old| item(&old, before));
+        self.tell(kind, old.as_ref(), Some(&item(&json, self.revision)));
+    }
+
+    pub fn no_storage(&mut self, kind: &str, namespace: Option<&str>, name: &str) {
+        let key = format!("{kind}/{}/{}", json!(namespace), json!(name));
+        let old = self.others.remove(&key).unwrap();
+        self.tell(kind, Some(&item(&old, self.revision)), None);
+    }
+
+    fn tell(&mut self, kind: &str, old: Option<&Item>, new: Option<&Item>) {
+        fn both<V>(old: Option<&Item>, new: Option<&Item>, view: fn(&Item) -> Option<V>) -> [Option<Arc<V>>; 2] {
+            [old, new].map(|item| item.map(|item| Arc::new(view(item).unwrap())))
+        }
+        let (core, now) = (&mut self.core, self.now);
+        macro_rules! tell {
+            ($view:expr, $changed:ident) => {{
+                let [old, new] = both(old, new, $view);
+                core.$changed(old.as_ref(), new.as_ref(), now);
+            }};
+        }
+        match kind {
+            "claim" => tell!(Claim::of, claim_changed),
+            "volume" => tell!(Volume::of, volume_changed),
+            "class" => tell!(StorageClass::of, class_changed),
+            "csi node" => tell!(CsiNode::of, csi_node_changed),
+            "driver" => tell!(CsiDriver::of, csi_driver_changed),
+            "capacity" => tell!(Capacity::of, capacity_changed),
+            "attachment" => tell!(Attachment::of, attachment_changed),
+            kind => panic!("{kind} is no kind of these"),
+        }
+    }
+
+    /// The next thing that it does.
+    pub fn step(&mut self) -> Step {
+        self.core.step(self.now).unwrap()
+    }
+
     pub fn pass(&mut self, time: Duration) {
         self.now += time;
     }
@@ -124,7 +170,7 @@ impl Driver {
         let mut done = Vec::new();
         while let Some(step) = self.core.step(self.now) {
             done.push(match step {
-                Step::Bind { pod, node } => {
+                Step::Bind { pod, node, .. } => {
                     self.core.bound(&pod.uid, Bound::Done, self.now);
                     format!("{} to {node}", pod.name)
                 }

@@ -220,6 +220,7 @@ impl Driver {
         tokio::pin!(future);
         loop {
             tokio::select! {
+                biased;
                 done = &mut future => return Some(done),
                 command = self.commands.recv() => {
                     if self.obey(command?, requests) {

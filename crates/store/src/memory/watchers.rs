@@ -4,7 +4,7 @@
 //! length somebody watches, so its cost does not depend on how many watch elsewhere. Every commit reaches every
 //! watcher: with the events under its prefix, or with an empty batch that says how far the store has come.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::contract::{Batch, Error, Event, Revision, Sink, WatchHandle};
 
 #[derive(Default)]
 pub(crate) struct Watchers {
-    groups: HashMap<Box<str>, Group>,
+    groups: BTreeMap<Box<str>, Group>,
     /// Lengths of the prefixes in `groups`, with how many groups have it.
     lengths: BTreeMap<usize, usize>,
     nothing: Option<Arc<[Event]>>,
@@ -93,7 +93,7 @@ impl Watchers {
     /// Ends every watch.
     pub(crate) fn end(&mut self, why: &Error) {
         self.lengths.clear();
-        for watcher in self.groups.drain().flat_map(|(_, group)| group.watchers) {
+        for watcher in std::mem::take(&mut self.groups).into_values().flat_map(|group| group.watchers) {
             if let Some(mut sink) = watcher.sink.lock().take()
                 && !watcher.cancelled.load(Ordering::SeqCst)
             {

@@ -2,14 +2,13 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use rkube_access::authenticate::TokenFile;
 use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, Features, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::{Pki, ServerNames, tls};
-use rkube_cluster::parts::{NodeRanges, NodeTemplate, Scheduler, Selection, SimulatedNodes};
+use rkube_cluster::parts::{LocalPath, NodeRanges, NodeTemplate, Scheduler, Selection, Settings, SimulatedNodes};
 use rkube_cluster::{ControlPlane, Controllers, Listener, Part, kubeconfig};
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::names::address::Subnet;
@@ -19,14 +18,18 @@ use rkube_store::{Embedded, Etcd, Memory, Store};
 use tempfile::TempDir;
 
 use super::held_time::HeldTime;
-use super::host::{SeededEntropy, VirtualClock, WallClock};
 use super::{Opened, Outside, TestCluster};
+use crate::faults::{Faults, NODES, Wrong};
+use crate::host::{SeededEntropy, VirtualClock, WallClock};
 
 /// Of the random numbers, unless the test chooses another.
 const SEED: u64 = 1;
 const SERVICE_RANGE: &str = "10.96.0.0/12";
 /// Connections that a test may have open at a time; more wait or are refused, as with the binary.
 const CONNECTIONS_MAX: usize = 1_000;
+
+/// The authority where a run is to be the same in every process: one whose key nobody has.
+const AUTHORITY_OF_SEEDS: &str = include_str!("authority.pem");
 
 /// The same for all clusters of the process: to make keys takes longer than to start a cluster.
 static PKI: LazyLock<Pki> = LazyLock::new(|| {
@@ -40,14 +43,19 @@ static PKI: LazyLock<Pki> = LazyLock::new(|| {
 pub struct Builder {
     store: StoreChoice,
     controllers: String,
+    settings: Settings,
     scheduler: bool,
     nodes: usize,
     node_template: NodeTemplate,
     parts: Vec<Part>,
     virtual_time: bool,
     seed: u64,
+    faults: Option<Faults>,
     listens: bool,
 }
+
+/// A part by which it can be started again and again.
+type MakePart = Box<dyn Fn() -> Part + Send + Sync>;
 
 enum StoreChoice {
     Memory,
@@ -61,12 +69,14 @@ impl Default for Builder {
         Builder {
             store: StoreChoice::Memory,
             controllers: "*".to_owned(),
+            settings: Settings::default(),
             scheduler: true,
             nodes: 0,
             node_template: NodeTemplate::default(),
             parts: Vec::new(),
             virtual_time: false,
             seed: SEED,
+            faults: None,
             listens: false,
         }
     }
@@ -94,6 +104,12 @@ impl Builder {
     /// Which controllers run, in the syntax of `--controllers`: `*,-garbage-collector-controller`. None: the empty text.
     pub fn controllers(mut self, selection: &str) -> Self {
         selection.clone_into(&mut self.controllers);
+        self
+    }
+
+    /// What flags of kube-controller-manager would say of controllers.
+    pub fn controller_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
         self
     }
 
@@ -135,6 +151,12 @@ impl Builder {
         self
     }
 
+    /// What goes wrong, at moments that the seed says; and from here on it is recorded what happens.
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = Some(faults);
+        self
+    }
+
     /// Listens on a free port of the loopback interface, with TLS, for clients out of the process. Not in virtual time.
     pub fn listen(mut self) -> Self {
         self.listens = true;
@@ -148,33 +170,62 @@ impl Builder {
             assert!(!self.listens, "in virtual time nobody can ask from outside: time would not wait for them");
             assert!(!matches!(self.store, StoreChoice::Etcd(_)), "in virtual time the store is in this process");
         }
-        let clock: Arc<dyn Clock> =
-            if self.virtual_time { Arc::new(VirtualClock::start()) } else { Arc::new(WallClock) };
+        let virtual_clock = self.virtual_time.then(|| Arc::new(VirtualClock::start()));
+        let clock: Arc<dyn Clock> = match &virtual_clock {
+            Some(clock) => clock.clone(),
+            None => Arc::new(WallClock),
+        };
         let store_is_shared = matches!(self.store, StoreChoice::Etcd(_));
         let opened = open(self.store, self.virtual_time).await;
+        let wrong = match self.faults {
+            Some(faults) => Some(Wrong::begin(faults, self.seed, virtual_clock, &*opened.store).await),
+            None => None,
+        };
         let (listener, outside) = self.listens.then(listen).unzip();
         let mut config = config(opened.store.clone(), clock.clone(), Arc::new(SeededEntropy::new(self.seed)));
         config.store_is_shared = store_is_shared;
         let selection: Selection = self.controllers.parse().unwrap_or_else(|error: String| panic!("{error}"));
         let ranges_are_given = selection.has("node-ipam-controller");
-        let controllers = Controllers {
-            root_ca: PKI.ca.certificate.clone(),
-            selection,
-            namespace_grace: Duration::ZERO,
-            node_ranges: Some(NodeRanges::default()),
-        };
-        let mut parts = vec![controllers.into()];
+        let (settings, has_nodes) = (self.settings, self.nodes > 0);
+        let root_ca = if wrong.is_some() { AUTHORITY_OF_SEEDS } else { &PKI.ca.certificate };
+        let signing = wrong.is_none().then(|| PKI.ca.clone());
+        root_ca.clone_into(&mut config.client_authority);
+        let mut parts: Vec<(&'static str, MakePart)> = Vec::new();
+        parts.push((
+            "controllers",
+            Box::new(move || {
+                Controllers {
+                    root_ca: root_ca.to_owned(),
+                    signing: signing.clone(),
+                    selection: selection.clone(),
+                    settings: settings.clone(),
+                    node_ranges: Some(NodeRanges::default()),
+                    election: None,
+                    local_path: has_nodes.then(LocalPath::simulated),
+                }
+                .into()
+            }),
+        ));
         if self.scheduler {
-            parts.push(Scheduler { host_name: config.host_name.clone() }.into());
+            let host_name = config.host_name.clone();
+            let make = move || Scheduler { host_name: host_name.clone(), election: None }.into();
+            parts.push(("scheduler", Box::new(make)));
         }
         if self.nodes > 0 {
             let (count, template) = (self.nodes, self.node_template);
-            parts.push(SimulatedNodes { count, template, ranges_are_given }.into());
+            let make = move || SimulatedNodes { count, template: template.clone(), ranges_are_given }.into();
+            parts.push((NODES, Box::new(make)));
         }
-        parts.extend(self.parts);
+        let parts = parts.into_iter().map(|(name, make)| match &wrong {
+            Some(wrong) => wrong.supervised(name, make),
+            None => make(),
+        });
+        let parts = parts.chain(self.parts).collect();
         let plane = ControlPlane::start(config, listener, parts).await;
         let plane = plane.unwrap_or_else(|error| panic!("the cluster does not start: {error:?}"));
-        TestCluster::new(plane, opened, outside, clock, self.virtual_time)
+        TestCluster::new(plane, opened, outside, clock, self.virtual_time, |client| {
+            wrong.map(|wrong| wrong.struck(client))
+        })
     }
 }
 
@@ -188,6 +239,7 @@ fn config(store: Arc<dyn Store>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy
         features: Features::default(),
         in_flight_max: InFlightMax::default(),
         token_file: TokenFile::default(),
+        bootstrap_tokens: true,
         authorization: vec![Mode::Node, Mode::Rbac],
         anonymous: true,
         client_authority: PKI.ca.certificate.clone(),

@@ -2,7 +2,6 @@
 
 mod builder;
 mod held_time;
-mod host;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,11 +10,12 @@ use std::time::Duration;
 pub use builder::Builder;
 use rkube_cluster::{ControlPlane, Host, component_user};
 use rkube_machinery::host::Clock;
-use rkube_operator::{Caches, Environment, Source, kube};
+use rkube_operator::{Caches, Environment, Fence, Source, kube};
 use rkube_store::Store;
 use tempfile::TempDir;
 
 use crate::TIMEOUT;
+use crate::faults::{Chaos, Wrong};
 
 /// Who tests are, unless they say otherwise: one who may do everything.
 const ADMIN: (&str, &str) = ("kubernetes-admin", "system:masters");
@@ -60,6 +60,8 @@ pub struct TestCluster {
     outside: Option<Outside>,
     clock: Arc<dyn Clock>,
     virtual_time: bool,
+    /// What goes wrong, if anything is to.
+    wrong: Option<Wrong>,
 }
 
 /// The store of a cluster.
@@ -94,10 +96,12 @@ impl TestCluster {
         outside: Option<Outside>,
         clock: Arc<dyn Clock>,
         virtual_time: bool,
+        wrong: impl FnOnce(&kube::Client) -> Option<Wrong>,
     ) -> TestCluster {
         let host = plane.host().clone();
         let client = host.client(component_user(ADMIN.0, &[ADMIN.1]), AGENT);
-        TestCluster { plane: Some(plane), host, client, opened, outside, clock, virtual_time }
+        let wrong = wrong(&client);
+        TestCluster { plane: Some(plane), host, client, opened, outside, clock, virtual_time, wrong }
     }
 
     /// A client without a socket, for a user who may do everything.
@@ -111,11 +115,14 @@ impl TestCluster {
     }
 
     /// What an operator of the test's own runs in, as a user who may do everything:
-    /// `Operator::new(cluster.environment())`.
+    /// `Operator::new(cluster.environment())`. If anything is to go wrong, it does there, too.
     pub fn environment(&self) -> Environment {
-        let caches = Caches::new(self.source());
-        let client = self.host.client_for(&caches, component_user(ADMIN.0, &[ADMIN.1]), AGENT);
-        Environment { client, caches, clock: self.clock.clone() }
+        let host = self.wrong.as_ref().map_or_else(|| self.host.clone(), |wrong| wrong.host(&self.host));
+        let (user, fence) = (component_user(ADMIN.0, &[ADMIN.1]), Fence::default());
+        let caches = Caches::new(host.source(user.clone()));
+        let client = host.behind(&fence).client_for(&caches, user, AGENT);
+        let entropy = self.host.entropy().clone();
+        Environment { client, caches, clock: self.clock.clone(), entropy, fence, host_name: "test".to_owned() }
     }
 
     /// The server's own objects, for caches: what controllers in the server's process have.
@@ -141,6 +148,18 @@ impl TestCluster {
     /// A kubeconfig for them: of a user who may do everything.
     pub fn kubeconfig(&self) -> Option<&Path> {
         Some(&self.outside.as_ref()?.kubeconfig)
+    }
+
+    /// What goes wrong in it, with [`Builder::faults`].
+    pub fn chaos(&self) -> Option<&Arc<Chaos>> {
+        self.wrong.as_ref().map(Wrong::chaos)
+    }
+
+    /// Nothing goes wrong from here on: parts that crashed or hang run again, nodes are there, and the clock is right.
+    pub async fn end_faults(&self) {
+        if let Some(wrong) = &self.wrong {
+            wrong.end().await;
+        }
     }
 
     /// What its controllers do, in numbers: how often each reconciled, how long that took, what waits.

@@ -250,7 +250,7 @@ impl Signer {
 }
 
 /// An object of the core group, as the caches have it.
-fn find(snapshot: &Snapshot, resource: &str, namespace: &str, name: &str) -> Option<Arc<Object>> {
+pub(super) fn find(snapshot: &Snapshot, resource: &str, namespace: &str, name: &str) -> Option<Arc<Object>> {
     let cache = snapshot.find("", "v1", resource)?.cache.as_ref()?;
     cache.find(namespace, name).map(|entry| entry.object)
 }

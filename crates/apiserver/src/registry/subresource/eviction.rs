@@ -1,5 +1,7 @@
 //! `pods/eviction`: a deletion that disruption budgets may refuse for now.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use bytes::Bytes;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::schema::Schema;
@@ -14,12 +16,27 @@ use super::super::engine::{self, CompareAndSwap, Place, Verdict};
 use super::super::write::Write;
 use super::binding::set_condition;
 use crate::content::Answer;
-use crate::request::{DeleteOptions, Preconditions};
+use crate::request::DeleteOptions;
 use rkube_catalog::{Entry, Served};
+use tokio::sync::{Mutex, MutexGuard};
 
 /// As upstream: fewer than other writes, since many want the same budget at the same time.
 const ATTEMPTS_MAX: usize = 20;
 const RETRY_AFTER_SECONDS: u32 = 10;
+
+/// Who wants a disruption of the same budget waits for who came before: each write of it would else fail all others.
+/// Control planes on one store still go by the compare-and-swap.
+#[derive(Default)]
+pub struct Turns([Mutex<()>; 32]);
+
+impl Turns {
+    async fn take(&self, key: &str) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let place = usize::try_from(hasher.finish() % self.0.len() as u64).unwrap_or(0);
+        self.0[place].lock().await
+    }
+}
 
 impl Write<'_> {
     pub(super) async fn evict(&mut self, body: &Bytes) -> Result<Answer, Status> {
@@ -34,14 +51,49 @@ impl Write<'_> {
         refuse_broken_reads(&name, &wanted)?;
         self.options.agree_on_dry_run(self.request.query, wanted.list("dryRun"))?;
         self.check_admitted(write, &eviction).await?;
-        let found = self.place(&name).find().await?;
-        let entry = found.ok_or_else(|| Status::not_found(&self.request.served.group_resource, &name))?;
-        let pod = entry.object.value(entry.revision);
-        let mut preconditions = Preconditions::of(&wanted);
-        if !is_ended(&pod) && self.claim_disruption(&pod).await? == Claim::Unready {
+        let options = DeleteOptions::of_body(&wanted)?;
+        self.options.dry_run |= options.dry_run;
+        let names_version = options.preconditions.resource_version.is_some();
+        let Some(pod) = self.evict_unguarded(&name, &options).await? else { return Ok(self.done()) };
+        match self.claim_disruption(&pod).await? {
+            Claim::Free | Claim::Taken => self.mark_and_delete(&name, options).await?,
             // The pod may not have become ready since the budget was looked at.
-            preconditions.require_version(pod.get("metadata").str("resourceVersion"));
+            Claim::Unready(budget) => match self.mark_and_delete(&name, unchanged(options, &pod)).await {
+                Err(status) if is_conflict(&status) && !names_version => return Err(still_processed(&budget)),
+                deleted => deleted?,
+            },
         }
+        Ok(self.done())
+    }
+
+    /// Deletes a pod that no budget is asked about: it has ended, goes already, or never ran. Else it is returned.
+    async fn evict_unguarded(&mut self, name: &str, options: &DeleteOptions) -> Result<Option<Value>, Status> {
+        let mut attempt = 1;
+        loop {
+            let found = self.place(name).find().await?;
+            let entry = found.ok_or_else(|| Status::not_found(&self.request.served.group_resource, name))?;
+            let pod = entry.object.value(entry.revision);
+            // One that may yet run may have become ready in the meantime, and counts then.
+            let given = match guard(&pod) {
+                Guard::Budget => return Ok(Some(pod)),
+                Guard::None => options.clone(),
+                Guard::Version => unchanged(options.clone(), &pod),
+            };
+            match self.mark_and_delete(name, given).await {
+                Err(status)
+                    if is_conflict(&status)
+                        && options.preconditions.resource_version.is_none()
+                        && attempt < ATTEMPTS_MAX =>
+                {
+                    attempt += 1;
+                }
+                deleted => return deleted.map(|()| None),
+            }
+        }
+    }
+
+    /// Says of the pod that it is being evicted, and deletes it.
+    async fn mark_and_delete(&mut self, name: &str, mut options: DeleteOptions) -> Result<(), Status> {
         if !self.options.dry_run {
             let now = time::format_seconds(self.now());
             let condition = object! {
@@ -49,17 +101,14 @@ impl Write<'_> {
             };
             let marked = self
                 .edit(|pod| {
-                    check_preconditions(self.request, &name, &preconditions, pod)?;
+                    check_preconditions(self.request, name, &options.preconditions, pod)?;
                     set_condition(pod, condition.clone(), &now);
                     Ok(())
                 })
                 .await?;
-            preconditions.moved_to(marked.revision);
+            options.preconditions.moved_to(marked.revision);
         }
-        let options = DeleteOptions { preconditions, ..DeleteOptions::of_body(&wanted)? };
-        self.options.dry_run |= options.dry_run;
-        self.delete_evicted(&name, &options).await?;
-        Ok(self.done())
+        self.delete_evicted(name, &options).await
     }
 
     /// Takes one of the disruptions that the pod's budget allows.
@@ -69,33 +118,39 @@ impl Write<'_> {
         };
         let Some(cache) = &budgets.cache else { return Ok(Claim::Free) };
         let namespace = pod.get("metadata").str("namespace");
-        let covers = |entry: &Entry| {
-            let budget = entry.object.value(entry.revision);
+        let covers = |budget: &Value| {
             let selector = Selector::from_label_selector(budget.get("spec").get("selector"));
-            entry.object.namespace == namespace
-                && selector.is_ok_and(|selector| selector.matches(pod.get("metadata").map("labels")))
+            selector.is_ok_and(|selector| selector.matches(pod.get("metadata").map("labels")))
         };
-        let matching: Vec<Entry> = cache.snapshot().0.values().filter(|entry| covers(entry)).cloned().collect();
-        let entry = match matching.as_slice() {
-            [] => return Ok(Claim::Free),
-            [one] => one,
-            _ => {
-                let message =
-                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-                return Err(Status { code: 500, message: message.to_owned(), ..Status::default() });
-            }
-        };
-        let budget = entry.object.value(entry.revision);
-        if !is_ready(pod) && unready_may_go(&budget) {
-            return Ok(Claim::Unready);
+        let here = cache.within(namespace);
+        let mut matching = here.iter().map(|object| (object, object.value(0))).filter(|(_, budget)| covers(budget));
+        let Some((object, budget)) = matching.next() else { return Ok(Claim::Free) };
+        if matching.next().is_some() {
+            let message =
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            return Err(Status { code: 500, message: message.to_owned(), ..Status::default() });
         }
-        let key = cache.key(&entry.object.namespace, &entry.object.name);
+        let name = &object.name;
+        if !is_ready(pod) && unready_may_go(&budget) {
+            return Ok(Claim::Unready(name.to_string()));
+        }
+        let key = cache.key(namespace, name);
+        let _turn = self.registry.evictions.take(&key).await;
         let place = Place::new(&self.registry.engine, cache, key, self.options.dry_run);
         let seen = place.cached();
-        let name = &entry.object.name;
         engine::run(&mut Disruption { write: self, place, budgets: &budgets, name, pod }, seen).await?;
         Ok(Claim::Taken)
     }
+}
+
+/// Only of the pod as it was seen, unless the client named a version itself.
+fn unchanged(mut options: DeleteOptions, pod: &Value) -> DeleteOptions {
+    options.preconditions.require_version(pod.get("metadata").str("resourceVersion"));
+    options
+}
+
+fn is_conflict(status: &Status) -> bool {
+    status.code == 409
 }
 
 /// The write of a budget from which one disruption is taken.
@@ -169,18 +224,31 @@ fn refuse_broken_reads(name: &str, options: &Value) -> Result<(), Status> {
     Err(Status::invalid(&GroupResource::new("policy", "Eviction"), name, &errors))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Claim {
     /// No budget covers the pod.
     Free,
     Taken,
-    /// The pod does not count: it is not ready.
-    Unready,
+    /// The pod does not count for this budget: it is not ready.
+    Unready(String),
 }
 
-fn is_ended(pod: &Value) -> bool {
-    pod.get("metadata").has("deletionTimestamp")
-        || matches!(pod.get("status").str("phase"), "Succeeded" | "Failed" | "Pending")
+/// What stands before the eviction of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guard {
+    None,
+    /// It must be as it was seen.
+    Version,
+    Budget,
+}
+
+fn guard(pod: &Value) -> Guard {
+    match pod.get("status").str("phase") {
+        _ if pod.get("metadata").has("deletionTimestamp") => Guard::None,
+        "Succeeded" | "Failed" => Guard::None,
+        "Pending" => Guard::Version,
+        _ => Guard::Budget,
+    }
 }
 
 fn is_ready(pod: &Value) -> bool {
@@ -198,7 +266,7 @@ fn take_disruption(budget: &mut Value, pod: &Value, now: &str) -> Result<(), Sta
     const DISRUPTED_MAX: usize = 2000;
     let name = budget.get("metadata").str("name").to_owned();
     if budget.get("status").int("observedGeneration") < budget.get("metadata").int("generation") {
-        return Err(too_many(&name, RETRY_AFTER_SECONDS, "is still being processed by the server."));
+        return Err(still_processed(&name));
     }
     let status = budget.get("status");
     let allowed = status.int("disruptionsAllowed");
@@ -260,6 +328,10 @@ fn why_not(status: &Value) -> String {
         Some(_) => format!("does not allow evicting pods currently ({reason}): {message}"),
         None => "does not allow evicting pods currently".to_owned(),
     }
+}
+
+fn still_processed(budget: &str) -> Status {
+    too_many(budget, RETRY_AFTER_SECONDS, "is still being processed by the server.")
 }
 
 fn too_many(budget: &str, retry_after_seconds: u32, why: &str) -> Status {

@@ -7,6 +7,7 @@ mod eviction;
 mod scale;
 mod token;
 
+pub use eviction::Turns;
 pub use scale::get as get_scale;
 
 use bytes::Bytes;

@@ -2,12 +2,11 @@
 
 use rkube_machinery::decode::base64;
 use rkube_machinery::field::{Errors, Path};
-use rkube_machinery::{Value, names};
+use rkube_machinery::{Value, names, pem};
 
 use super::is_condition_true;
 use super::options::DefinitionOptions;
 use crate::admissionregistration::client_config;
-use crate::certificates::pem;
 
 /// The versions of `ConversionReview` that servers have known for long enough.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];

@@ -3,9 +3,10 @@
 use rkube_machinery::Value;
 use rkube_machinery::decode::base64;
 use rkube_machinery::field::{Errors, Path};
+use rkube_machinery::pem;
 use x509_parser::prelude::{FromDer, X509Certificate, X509CertificationRequest};
 
-use super::super::{pem, signature};
+use super::super::signature;
 use super::{APPROVAL, of_type};
 use crate::core::pod_spec::checks::{Seen, has_repeated};
 use crate::core::pod_spec::validate_signer_name;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::strategy::{NameRule, Repeat, Repeats, Strategy};
 use rkube_machinery::field::{Errors, Path};
-use rkube_machinery::{Value, names};
+use rkube_machinery::{Value, names, pem};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{GROUP, pem};
+use super::GROUP;
 use crate::columns::{NAME, NONE, or};
 use crate::core::pod_spec::validate_signer_name;
 use crate::kind::{Column, Part, Row, Rules, Scope, Selectable, renamed};

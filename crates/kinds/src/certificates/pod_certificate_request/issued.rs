@@ -1,11 +1,10 @@
 //! The certificate that a signer gives to a pod, and what the status says of it.
 
 use rkube_machinery::field::{Errors, Path};
-use rkube_machinery::{Value, time};
+use rkube_machinery::{Value, pem, time};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, SubjectPublicKeyInfo, X509Certificate, X509CertificationRequest};
 
-use super::super::pem;
 use super::validate::bytes;
 use crate::fields::written_at;
 

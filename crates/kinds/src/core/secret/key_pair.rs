@@ -3,10 +3,9 @@
 //! Keys are looked at, not used: of a private key only the public half that it carries is read.
 
 use ring::signature::{Ed25519KeyPair, KeyPair};
+use rkube_machinery::pem;
 use x509_parser::prelude::{FromDer, SubjectPublicKeyInfo, X509Certificate};
 use x509_parser::public_key::PublicKey;
-
-use crate::certificates::pem;
 
 const MISMATCH: &str = "tls: private key does not match public key";
 const OTHER_TYPE: &str = "tls: private key type does not match public key type";

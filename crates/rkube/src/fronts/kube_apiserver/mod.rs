@@ -21,7 +21,7 @@ use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::tls;
 use rkube_cluster::{ControlPlane, Controllers, Listener};
-use rkube_controllers::Selection;
+use rkube_controllers::{Selection, Settings};
 use rkube_machinery::host::Clock;
 use rustls::ServerConfig;
 
@@ -103,6 +103,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
             mutating: given.parsed("max-mutating-requests-inflight")?,
         },
         token_file: tokens::known(tokens.unwrap_or_default()),
+        bootstrap_tokens: given.switch("enable-bootstrap-token-auth"),
         // As there: who may do everything has to say who they are.
         anonymous: given.switch("anonymous-auth") && !authorization.contains(&Mode::AlwaysAllow),
         authorization,
@@ -119,9 +120,12 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
     };
     let controllers = Controllers {
         root_ca: pair.certificate.clone(),
+        signing: None,
         selection,
-        namespace_grace: NAMESPACE_GRACE,
+        settings: Settings { namespace_grace: NAMESPACE_GRACE, ..Settings::default() },
         node_ranges: None,
+        election: None,
+        local_path: None,
     };
     let listener = Listener { listener, also: Vec::new(), tls, connections_max: limits::connections() };
     let control_plane = ControlPlane::start(config, Some(listener), vec![controllers.into()]).await?;

@@ -112,7 +112,12 @@ pub static FLAGS: &[Flag] = &[
     refused("authentication-token-webhook-config-file", Text, ""),
     refused("authentication-token-webhook-version", Text, "v1beta1"),
     works("client-ca-file", Text, "", "Who signs client certificates, as PEM"),
-    refused("enable-bootstrap-token-auth", Switch, "false"),
+    works(
+        "enable-bootstrap-token-auth",
+        Switch,
+        "false",
+        "Whether Secrets of kube-system hold tokens by which nodes join",
+    ),
     refused("oidc-ca-file", Text, ""),
     refused("oidc-client-id", Text, ""),
     refused("oidc-groups-claim", Text, ""),

@@ -1,6 +1,6 @@
 //! Time and randomness of a cluster in a test: the only file here that asks the machine for them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rkube_machinery::host::{Clock, Entropy};
@@ -24,6 +24,10 @@ impl Clock for WallClock {
 /// The time of the runtime's timers, which a test moves.
 pub struct VirtualClock {
     start: Instant,
+    /// By how much it is wrong.
+    offset_micros: AtomicI64,
+    /// By how much it was ahead at most.
+    ahead_micros: AtomicI64,
 }
 
 impl VirtualClock {
@@ -35,14 +39,27 @@ impl VirtualClock {
         if !is_paused() {
             tokio::time::pause();
         }
-        VirtualClock { start: Instant::now() }
+        VirtualClock { start: Instant::now(), offset_micros: AtomicI64::new(0), ahead_micros: AtomicI64::new(0) }
+    }
+
+    /// The time of day is another at once; timers go on as ever.
+    pub fn jump(&self, seconds: i64) {
+        let step = seconds.saturating_mul(1_000_000);
+        let offset = self.offset_micros.fetch_add(step, Ordering::Relaxed).saturating_add(step);
+        self.ahead_micros.fetch_max(offset, Ordering::Relaxed);
+    }
+
+    /// Jumps to where no time that it ever said is still to come.
+    pub fn catch_up(&self) {
+        self.offset_micros.store(self.ahead_micros.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
 impl Clock for VirtualClock {
     fn now_micros(&self) -> i64 {
         let since = i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX);
-        (VIRTUAL_START_SECONDS * 1_000_000).saturating_add(since)
+        let offset = self.offset_micros.load(Ordering::Relaxed);
+        (VIRTUAL_START_SECONDS * 1_000_000).saturating_add(since).saturating_add(offset)
     }
 }
 
@@ -53,6 +70,12 @@ fn is_paused() -> bool {
     let (runtime, machine) = (Instant::now(), std::time::Instant::now());
     while machine.elapsed().as_nanos() == 0 {}
     Instant::now() == runtime
+}
+
+/// A seed that nobody has chosen.
+pub fn fresh_seed() -> u64 {
+    // Neighbouring times give seeds that have nothing to do with each other.
+    SeededEntropy::new(u64::try_from(WallClock.now_micros()).unwrap_or_default()).next_u64()
 }
 
 /// Random numbers of a seed: the n-th that is asked for is the same in every run.
@@ -95,6 +118,16 @@ mod tests {
         assert_eq!(clock.now_seconds(), VIRTUAL_START_SECONDS + 24 * 60 * 60);
         // That it stands already is no error.
         assert_eq!(VirtualClock::start().now_seconds(), VIRTUAL_START_SECONDS);
+    }
+
+    #[tokio::test]
+    async fn the_clock_jumps_and_catches_up() {
+        let clock = VirtualClock::start();
+        clock.jump(100);
+        clock.jump(-300);
+        assert_eq!(clock.now_seconds(), VIRTUAL_START_SECONDS - 200);
+        clock.catch_up();
+        assert_eq!(clock.now_seconds(), VIRTUAL_START_SECONDS + 100);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What is mounted below a directory.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use rustix::mount::{UnmountFlags, unmount};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -37,6 +38,20 @@ pub fn unmount_below(directory: &Path) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Deletes a directory with all that is in it, unless something is mounted there.
+pub fn remove_tree(directory: &Path) -> anyhow::Result<()> {
+    let mounted: Vec<PathBuf> = below(directory)?;
+    if let Some(first) = mounted.first() {
+        bail!("{} stays: {} is still mounted", directory.display(), first.display());
+    }
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        // It is itself where a disk is mounted: all that was in it is gone.
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(()),
+        result => result.with_context(|| format!("cannot remove {}", directory.display())),
+    }
 }
 
 /// The fifth column of each line, in which spaces and the like are octal.

@@ -1,6 +1,6 @@
 //! PEM blocks as Go finds them in a text.
 
-use rkube_machinery::decode::base64;
+use crate::decode::base64;
 
 pub struct Block {
     pub label: String,
@@ -18,37 +18,38 @@ pub struct Blocks<'a> {
 }
 
 const BEGIN: &[u8] = b"-----BEGIN ";
-const END: &[u8] = b"-----END ";
+const END: &[u8] = b"\n-----END ";
 const DASHES: &[u8] = b"-----";
 
 impl Iterator for Blocks<'_> {
     type Item = Block;
 
+    /// A block is what stands between an end and the last beginning before it: no byte is looked at twice, however many
+    /// beginnings have no end.
     fn next(&mut self) -> Option<Block> {
         loop {
-            let start = find_line(self.rest, BEGIN)?;
-            let after = &self.rest[start + BEGIN.len()..];
+            let end = self.rest.windows(END.len()).position(|window| window == END)?;
+            // With the end of the line.
+            let before = &self.rest[..=end];
+            let after = &self.rest[end + END.len()..];
             self.rest = after;
-            let (line, body) = split_line(after);
+            let Some(begin) = before.windows(BEGIN.len()).rposition(|window| window == BEGIN) else { continue };
+            if begin > 0 && before[begin - 1] != b'\n' {
+                continue;
+            }
+            let (line, body) = split_line(&before[begin + BEGIN.len()..]);
+            let (end_line, rest) = split_line(after);
             let Some(label) = line.strip_suffix(DASHES) else { continue };
-            let (has_headers, body) = skip_headers(body);
-            let Some(end) = find_line(body, END) else { continue };
-            let (end_line, rest) = split_line(&body[end + END.len()..]);
             if end_line.strip_suffix(DASHES) != Some(label) {
                 continue;
             }
-            let text: Vec<u8> = body[..end].iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+            let (has_headers, body) = skip_headers(body);
+            let text: Vec<u8> = body.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
             let Ok(bytes) = base64::decode(&text) else { continue };
             self.rest = rest;
             return Some(Block { label: String::from_utf8_lossy(label).into_owned(), has_headers, bytes });
         }
     }
-}
-
-/// Where the marker stands at the beginning of a line.
-fn find_line(text: &[u8], marker: &[u8]) -> Option<usize> {
-    let mut positions = text.windows(marker.len()).enumerate().filter(|(_, window)| *window == marker);
-    positions.find(|(index, _)| *index == 0 || text[index - 1] == b'\n').map(|(index, _)| index)
 }
 
 /// The line without blanks at its end, and what follows it.
@@ -83,5 +84,13 @@ mod tests {
             -----BEGIN C-----\nAw==\n-----END C-----";
         let found: Vec<_> = blocks(text).map(|block| (block.label, block.has_headers, block.bytes)).collect();
         assert_eq!(found, [("A".into(), true, vec![1, 2]), ("C".into(), false, vec![3])]);
+    }
+    #[test]
+    fn beginnings_without_an_end_are_passed_over() {
+        let mut text = b"-----BEGIN A-----\n".repeat(100_000);
+        assert_eq!(blocks(&text).count(), 0);
+        text.extend(b"AQI=\n-----END A-----\n-----BEGIN B-----\n-----END C-----\n-----BEGIN D-----\n-----END D-----");
+        let found: Vec<_> = blocks(&text).map(|block| (block.label, block.bytes)).collect();
+        assert_eq!(found, [("A".into(), vec![1, 2]), ("D".into(), vec![])]);
     }
 }

@@ -1,0 +1,94 @@
+//! What the flags of kube-controller-manager say of controllers. A field has the name of its flag, and its default.
+
+use std::time::Duration;
+
+/// What is off unless it is turned on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FeatureGates {
+    pub cluster_trust_bundle: bool,
+    pub pod_certificate_request: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub feature_gates: FeatureGates,
+    /// How long a namespace that is to go is left alone. No flag: Kubernetes takes five seconds.
+    pub namespace_grace: Duration,
+    /// How long certificates live that are asked for, unless a request wants less.
+    pub cluster_signing_duration: Duration,
+    /// How long tokens of service accounts must be unused that were made by themselves, until they go.
+    pub legacy_service_account_token_clean_up_period: Duration,
+    /// How often all nodes are looked at.
+    pub node_monitor_period: Duration,
+    /// How long a node may be silent.
+    pub node_monitor_grace_period: Duration,
+    /// The same for one that never said how it is.
+    pub node_startup_grace_period: Duration,
+    /// How often claims without a volume look for one again.
+    pub pvclaimbinder_sync_period: Duration,
+    /// Whether volumes are made for claims.
+    pub enable_dynamic_provisioning: bool,
+    /// Whether volumes stay attached to nodes that do not answer, however long they are waited for.
+    pub disable_force_detach_on_timeout: bool,
+    /// So many nodes per second are tainted in a zone that is well, so that pods leave them.
+    pub node_eviction_rate: f32,
+    /// The same in a large zone that is not.
+    pub secondary_node_eviction_rate: f32,
+    /// A zone of more nodes is large.
+    pub large_cluster_size_threshold: usize,
+    /// Such a part of a zone's nodes has to be lost for it to be unwell.
+    pub unhealthy_zone_threshold: f32,
+    /// So many pods that came to an end are kept; 0 for any number.
+    pub terminated_pod_gc_threshold: usize,
+    /// How often each autoscaler is looked at.
+    pub horizontal_pod_autoscaler_sync_period: Duration,
+    /// No fewer pods than were wanted at any time in so long.
+    pub horizontal_pod_autoscaler_downscale_stabilization: Duration,
+    /// How far from 1 the ratio of what is to what should be may be.
+    pub horizontal_pod_autoscaler_tolerance: f64,
+    /// How long after a pod's start its CPU usage counts only when it is ready.
+    pub horizontal_pod_autoscaler_cpu_initialization_period: Duration,
+    /// A pod that became unready so soon after its start was never ready.
+    pub horizontal_pod_autoscaler_initial_readiness_delay: Duration,
+    pub concurrent_horizontal_pod_autoscaler_syncs: usize,
+    pub concurrent_resourceclaim_syncs: usize,
+    pub concurrent_device_taint_eviction_syncs: usize,
+    pub concurrent_validating_admission_policy_status_syncs: usize,
+    /// How often what is used of every quota is found out anew; zero for never.
+    pub resource_quota_sync_period: Duration,
+    /// How many quotas are looked at at a time.
+    pub concurrent_resource_quota_syncs: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            feature_gates: FeatureGates::default(),
+            namespace_grace: Duration::ZERO,
+            cluster_signing_duration: Duration::from_secs(8760 * 60 * 60),
+            legacy_service_account_token_clean_up_period: Duration::from_secs(8760 * 60 * 60),
+            node_monitor_period: Duration::from_secs(5),
+            node_monitor_grace_period: Duration::from_secs(50),
+            node_startup_grace_period: Duration::from_secs(60),
+            pvclaimbinder_sync_period: Duration::from_secs(15),
+            enable_dynamic_provisioning: true,
+            disable_force_detach_on_timeout: false,
+            node_eviction_rate: 0.1,
+            secondary_node_eviction_rate: 0.01,
+            large_cluster_size_threshold: 50,
+            unhealthy_zone_threshold: 0.55,
+            terminated_pod_gc_threshold: 12_500,
+            horizontal_pod_autoscaler_sync_period: Duration::from_secs(15),
+            horizontal_pod_autoscaler_downscale_stabilization: Duration::from_secs(5 * 60),
+            horizontal_pod_autoscaler_tolerance: 0.1,
+            horizontal_pod_autoscaler_cpu_initialization_period: Duration::from_secs(5 * 60),
+            horizontal_pod_autoscaler_initial_readiness_delay: Duration::from_secs(30),
+            concurrent_horizontal_pod_autoscaler_syncs: 5,
+            concurrent_resourceclaim_syncs: 50,
+            concurrent_device_taint_eviction_syncs: 8,
+            concurrent_validating_admission_policy_status_syncs: 5,
+            resource_quota_sync_period: Duration::from_secs(5 * 60),
+            concurrent_resource_quota_syncs: 5,
+        }
+    }
+}
