@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -98,9 +100,14 @@ impl Manager {
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        self.supervise(name, Box::new(move || start().boxed()));
+    }
+
+    /// Not by the controller's type, so that supervision is compiled once.
+    fn supervise(&mut self, name: &'static str, start: Start) {
         let place = self.health.add(name);
         let metrics = self.metrics.clone();
-        let start = move || metrics.clone().scope(start());
+        let start: Start = Box::new(move || metrics.clone().scope(start()).boxed());
         let supervised = Supervised {
             name,
             health: self.health.clone(),
@@ -194,6 +201,9 @@ impl Health {
     }
 }
 
+/// Begins a life of a controller.
+type Start = Box<dyn Fn() -> BoxFuture<'static, ()> + Send>;
+
 /// A controller that is started again and again.
 struct Supervised {
     name: &'static str,
@@ -204,10 +214,7 @@ struct Supervised {
 }
 
 impl Supervised {
-    async fn run<F>(mut self, start: impl Fn() -> F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
+    async fn run(mut self, start: Start) {
         let mut delay = RESTART_FIRST;
         loop {
             let term = self.leadership.begun().await;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -103,6 +104,25 @@ pub(crate) async fn run_with<K, F, O, E>(
     O: Into<Action> + Send + 'static,
     E: Display + Send + 'static,
 {
+    let reconcile: Reconcile<K> = Arc::new(move |key| {
+        let reconciling = reconcile(key);
+        Box::pin(async move {
+            match reconciling.await {
+                Ok(action) => Ended::Well(action.into()),
+                Err(error) => judge(&error),
+            }
+        })
+    });
+    run_keys(run, queue, reconcile).await;
+}
+
+/// A reconcile of whatever controller, so that the loop around it is compiled once for each type of keys.
+type Reconcile<K> = Arc<dyn Fn(K) -> BoxFuture<'static, Ended> + Send + Sync>;
+
+async fn run_keys<K>(run: Run<K>, queue: Queue<K>, reconcile: Reconcile<K>)
+where
+    K: Clone + Eq + Hash + Debug + Send + Sync + 'static,
+{
     let Run { name, workers, timeout, quarantined } = run;
     let stats: Arc<ReconcileStats> = Arc::default();
     stats.workers_max.set(workers);
@@ -123,7 +143,7 @@ pub(crate) async fn run_with<K, F, O, E>(
         let (attempt, reconcile) = (attempt.clone(), reconcile.clone());
         tasks.spawn(async move {
             let span = tracing::debug_span!("reconcile", controller = name, ?key);
-            let reconciling = attempt.make(&key, || reconcile(key.clone())).instrument(span);
+            let reconciling = attempt.make(&key, &reconcile).instrument(span);
             let ended = reconciling.await;
             attempt.settle(&key, ended);
         });
@@ -151,19 +171,13 @@ enum Ended {
 
 impl<K: Clone + Eq + Hash + Debug + Send + 'static> Attempt<K> {
     /// The caches have what was written when it returns.
-    async fn make<F, O, E>(&self, key: &K, reconcile: impl FnOnce() -> F) -> Ended
-    where
-        F: Future<Output = Result<O, E>>,
-        O: Into<Action>,
-        E: Display + 'static,
-    {
+    async fn make(&self, key: &K, reconcile: &Reconcile<K>) -> Ended {
         let started = Instant::now();
         self.stats.active.add();
         let _active = Active(&self.stats);
-        let reconciling = AssertUnwindSafe(async { reconcile().await }).catch_unwind();
+        let reconciling = AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind();
         let ended = match followed_by_caches(tokio::time::timeout(self.timeout, reconciling)).await {
-            Ok(Ok(Ok(action))) => Ended::Well(action.into()),
-            Ok(Ok(Err(error))) => judge(&error),
+            Ok(Ok(ended)) => ended,
             Ok(Err(panic)) => {
                 let why = panic_text(&*panic);
                 tracing::error!(controller = self.name, ?key, why, "reconcile panicked, trying again");

@@ -221,7 +221,13 @@ struct Shared<V> {
     /// Something was seen.
     moved: Notify,
     selection: Selection,
+    make: MakeView<V>,
     task: Mutex<Option<AbortHandle>>,
+}
+
+/// A cache of whatever view, as its task knows it: so that the task is compiled once.
+trait Cache: Send + Sync {
+    fn take(&self, event: Event);
 }
 
 struct Handlers<V> {
@@ -366,23 +372,45 @@ impl<V: Send + Sync + 'static> Shared<V> {
             seen: AtomicU64::new(0),
             moved: Notify::new(),
             selection: selection.clone(),
+            make,
             task: Mutex::default(),
         });
-        let following = follow(Arc::downgrade(&shared), source.clone(), resource.clone(), selection, make);
+        let cache: Weak<dyn Cache> = Arc::<Shared<V>>::downgrade(&shared);
+        let following = follow(cache, source.clone(), resource.clone(), selection);
         *shared.task.lock() = Some(tokio::spawn(following).abort_handle());
         shared
     }
 
-    fn take(&self, event: Event, make: MakeView<V>) {
+    fn list(&self, items: &[Item], tell: impl Fn(&Change<'_, V>)) {
+        let made =
+            items.iter().filter_map(|item| Some((Arc::new(Key::of_item(item)), Entry::new(item, (self.make)(item)?))));
+        let fresh: BTreeMap<Arc<Key>, Entry<V>> = made.collect();
+        let before = self.store.write().replace(fresh.clone());
+        self.synced.store(true, Ordering::Release);
+        // Before handlers are told: one of them may panic.
+        self.moved.notify_waiters();
+        for (key, entry) in before.iter().filter(|(key, _)| !fresh.contains_key(*key)) {
+            tell(&Change { key, old: Some(&entry.object), new: None, listed: false });
+        }
+        for (key, entry) in &fresh {
+            let old = before.get(key);
+            let listed = old.is_none_or(|old| old.revision == entry.revision);
+            tell(&Change { key, old: old.map(|old| &old.object), new: Some(&entry.object), listed });
+        }
+    }
+}
+
+impl<V: Send + Sync + 'static> Cache for Shared<V> {
+    fn take(&self, event: Event) {
         let handlers = self.handlers.lock();
         let tell = |change: &Change<'_, V>| handlers.all.iter().for_each(|(_, handler)| handler(change));
         let seen = match event {
             Event::Listed(items) => {
-                self.list(&items, make, tell);
+                self.list(&items, tell);
                 items.iter().map(|item| item.revision).max().unwrap_or(0)
             }
             Event::Applied(item) => {
-                let (key, new) = (Key::of_item(&item), make(&item).map(|object| Entry::new(&item, object)));
+                let (key, new) = (Key::of_item(&item), (self.make)(&item).map(|object| Entry::new(&item, object)));
                 let object = new.as_ref().map(|entry| entry.object.clone());
                 let old = match new {
                     Some(entry) => self.store.write().insert(key.clone(), entry),
@@ -405,23 +433,6 @@ impl<V: Send + Sync + 'static> Shared<V> {
         };
         self.seen.fetch_max(seen, Ordering::Release);
         self.moved.notify_waiters();
-    }
-
-    fn list(&self, items: &[Item], make: MakeView<V>, tell: impl Fn(&Change<'_, V>)) {
-        let made = items.iter().filter_map(|item| Some((Arc::new(Key::of_item(item)), Entry::new(item, make(item)?))));
-        let fresh: BTreeMap<Arc<Key>, Entry<V>> = made.collect();
-        let before = self.store.write().replace(fresh.clone());
-        self.synced.store(true, Ordering::Release);
-        // Before handlers are told: one of them may panic.
-        self.moved.notify_waiters();
-        for (key, entry) in before.iter().filter(|(key, _)| !fresh.contains_key(*key)) {
-            tell(&Change { key, old: Some(&entry.object), new: None, listed: false });
-        }
-        for (key, entry) in &fresh {
-            let old = before.get(key);
-            let listed = old.is_none_or(|old| old.revision == entry.revision);
-            tell(&Change { key, old: old.map(|old| &old.object), new: Some(&entry.object), listed });
-        }
     }
 }
 
@@ -475,23 +486,17 @@ impl<V> Drop for Shared<V> {
 
 /// Keeps the cache as the source says for as long as somebody has it. A panic of a handler is logged, and everything is
 /// told anew.
-async fn follow<V: Send + Sync + 'static>(
-    shared: Weak<Shared<V>>,
-    source: Arc<dyn Source>,
-    resource: ApiResource,
-    selection: Selection,
-    make: MakeView<V>,
-) {
+async fn follow(cache: Weak<dyn Cache>, source: Arc<dyn Source>, resource: ApiResource, selection: Selection) {
     loop {
         let mut events = source.follow(&resource, &selection);
         let following = async {
             while let Some(event) = events.next().await {
-                let Some(shared) = shared.upgrade() else { return };
-                shared.take(event, make);
+                let Some(cache) = cache.upgrade() else { return };
+                cache.take(event);
             }
             // The resource is served no more.
-            if let Some(shared) = shared.upgrade() {
-                shared.take(Event::Listed(Vec::new()), make);
+            if let Some(cache) = cache.upgrade() {
+                cache.take(Event::Listed(Vec::new()));
             }
         };
         if let Err(panic) = AssertUnwindSafe(following).catch_unwind().await {
@@ -502,7 +507,7 @@ async fn follow<V: Send + Sync + 'static>(
             );
         }
         drop(events);
-        if shared.strong_count() == 0 {
+        if cache.strong_count() == 0 {
             return;
         }
         tokio::time::sleep(AGAIN).await;
