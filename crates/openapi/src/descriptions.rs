@@ -1,13 +1,18 @@
-//! What the types and fields mean, in words. The words come from `k8s-openapi`; where it has none, from short texts
-//! of our own. Gathered when a document is made and dropped with it.
+//! What the types and fields mean, in words. The words come from `k8s-openapi`, by a table that the build makes; where it
+//! has none, from short texts of our own. Read when a document is made and dropped with it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::Read as _;
 use std::sync::{Mutex, PoisonError};
 
-use k8s_openapi::schemars::generate::SchemaSettings;
+use flate2::read::DeflateDecoder;
 
 use crate::enums::Enums;
-use crate::roots::ROOTS;
+
+/// `build.rs` says what is in it.
+const TABLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions.deflate"));
+const TYPE_END: char = '\u{1e}';
+const PART_END: char = '\u{1f}';
 
 /// What the documentation says of a field of a type, without the list of its values. Kept, since tables ask for the
 /// same few again and again.
@@ -18,14 +23,7 @@ pub fn field_description(type_name: &str, field: &str) -> String {
     if let Some(text) = kept.get(&place) {
         return text.clone();
     }
-    let package = type_name.rsplit_once('.').map_or("", |(package, _)| package);
-    // Types are found through the roots of their own package; metadata is part of every root.
-    let everywhere = package.ends_with(".meta.v1");
-    let descriptions =
-        Descriptions::gather(
-            |root| if everywhere { root.ends_with(".v1.Namespace") } else { root.starts_with(package) },
-        );
-    let text = descriptions.of_field(type_name, field).unwrap_or_default();
+    let text = Descriptions::read().of_field(type_name, field).unwrap_or_default();
     let text = text.split("\n\nPossible enum values:").next().unwrap_or_default().to_owned();
     kept.insert(place, text.clone());
     text
@@ -41,25 +39,23 @@ struct Described {
     fields: HashMap<String, String>,
 }
 
+impl Described {
+    /// With the type's name.
+    fn read(row: &str) -> (String, Described) {
+        let mut parts = row.split(PART_END);
+        let mut part = || parts.next().map(str::to_owned);
+        let (name, text) = (part().unwrap_or_default(), part().filter(|text| !text.is_empty()));
+        let fields = std::iter::from_fn(|| Some((part()?, part()?))).filter(|(_, text)| !text.is_empty());
+        let fields = fields.collect();
+        (name, Described { text, fields })
+    }
+}
+
 impl Descriptions {
-    /// Descriptions of everything reachable from the types of these names.
-    pub(crate) fn gather(wanted: impl Fn(&str) -> bool) -> Descriptions {
-        let mut generator = SchemaSettings::draft2020_12().into_generator();
-        for root in ROOTS.iter().filter(|root| wanted(&(root.name)())) {
-            (root.add)(&mut generator);
-        }
-        let mut types = HashMap::new();
-        for (name, schema) in generator.take_definitions(false) {
-            let mut fields = HashMap::new();
-            for (field, property) in schema.get("properties").and_then(|value| value.as_object()).into_iter().flatten()
-            {
-                if let Some(text) = property.get("description").and_then(|text| text.as_str()) {
-                    fields.insert(field.clone(), text.to_owned());
-                }
-            }
-            let text = schema.get("description").and_then(|text| text.as_str()).map(str::to_owned);
-            types.insert(name, Described { text, fields });
-        }
+    pub(crate) fn read() -> Descriptions {
+        let mut table = String::new();
+        DeflateDecoder::new(TABLE).read_to_string(&mut table).expect("the build deflated it, from text");
+        let types = table.split_terminator(TYPE_END).map(Described::read).collect();
         Descriptions { enums: Enums::read(), types }
     }
 

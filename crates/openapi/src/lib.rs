@@ -16,7 +16,6 @@ mod names;
 mod operations;
 mod parameters;
 mod part;
-mod roots;
 mod v2;
 mod v3;
 

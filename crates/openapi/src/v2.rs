@@ -21,7 +21,7 @@ pub fn v2_part(kinds: &[&Kind], form: Form, shared: &[&str]) -> Part {
         if of_path.is_empty() { paths.extend(root_path(kinds, &root)) } else { paths.extend(paths_of(&of_path)) }
     }
     let names = reachable(types_of(&paths).into_iter().chain(shared.iter().map(|name| (*name).to_owned())));
-    let descriptions = Descriptions::gather(|name| names.contains(name));
+    let descriptions = Descriptions::read();
     let group_versions: BTreeSet<(String, String)> =
         kinds.iter().map(|kind| (kind.group.to_string(), kind.version.to_string())).collect();
     let definitions = definitions(&names, Dialect::V2, &descriptions, &group_versions);

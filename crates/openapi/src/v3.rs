@@ -47,7 +47,7 @@ pub fn v3_part(kinds: &[&Kind], path: &str, shared: &[&str]) -> Option<Part> {
         None => vec![root_path(kinds, path)?],
     };
     let names = reachable(types_of(&paths).into_iter().chain(shared.iter().map(|name| (*name).to_owned())));
-    let descriptions = Descriptions::gather(|name| names.contains(name));
+    let descriptions = Descriptions::read();
     let group_versions = of_path.iter().map(|kind| (kind.group.to_string(), kind.version.to_string())).collect();
     let schemas = definitions(&names, Dialect::V3, &descriptions, &group_versions);
     Some(Part::new(Form::V3, &path_items(&paths), &schemas))

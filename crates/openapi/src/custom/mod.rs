@@ -39,7 +39,7 @@ impl Custom {
     ];
 
     pub fn new() -> Custom {
-        let descriptions = Descriptions::gather(|root| root == SCALE);
+        let descriptions = Descriptions::read();
         let text = |field: &str| descriptions.of_field(SCALE, field).unwrap_or_default();
         Custom { api_version: text("apiVersion"), kind: text("kind") }
     }
@@ -48,8 +48,7 @@ impl Custom {
     pub fn types_part(&self, with_scale: bool) -> Part {
         let types = Custom::TYPES.into_iter().filter(|name| with_scale || *name != SCALE);
         let names = reachable(types.map(str::to_owned));
-        // Metadata is described as part of a scale, whether that itself is wanted or not.
-        let descriptions = Descriptions::gather(|root| root == SCALE || names.contains(root));
+        let descriptions = Descriptions::read();
         let schemas = definitions(&names, Dialect::V3, &descriptions, &Default::default());
         Part::new(Form::V3, &Map::new(), &schemas)
     }

@@ -1,28 +1,17 @@
 //! Which `k8s-openapi` types the descriptions are taken from: every kind that Kubernetes serves, the bodies of
 //! subresources, and the types that all of them share. What these refer to comes along.
 
-use std::borrow::Cow;
-
-use k8s_openapi::schemars::{JsonSchema, SchemaGenerator};
+use k8s_openapi::schemars::SchemaGenerator;
 use k8s_openapi::{api, apiextensions_apiserver, apimachinery, kube_aggregator};
-
-pub(crate) struct Root {
-    /// The OpenAPI name.
-    pub(crate) name: fn() -> Cow<'static, str>,
-    /// Adds the type and what it refers to to the generator's definitions.
-    pub(crate) add: fn(&mut SchemaGenerator),
-}
 
 macro_rules! roots {
     ($($module:path { $($name:ident),* $(,)? })*) => {
-        pub(crate) static ROOTS: &[Root] = &[
+        /// Each adds a type and what it refers to to the generator's definitions.
+        pub(crate) static ROOTS: &[fn(&mut SchemaGenerator)] = &[
             $($({
                 use $module as module;
-                Root {
-                    name: module::$name::schema_name,
-                    add: |generator| {
-                        generator.subschema_for::<module::$name>();
-                    },
+                |generator| {
+                    generator.subschema_for::<module::$name>();
                 }
             }),*),*
         ];
