@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rkube_operator::Item;
 use rkube_operator::events::{Recorder, Reference};
 use rkube_operator::kube::{self, Client};
+use rkube_operator::process::held;
 use rkube_operator::written::carried;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -274,7 +275,7 @@ pub async fn all<T: Send + 'static>(tasks: impl Iterator<Item = impl Future<Outp
         if running.len() >= WRITES_AT_ONCE {
             outcomes.extend(running.join_next().await.and_then(Result::ok));
         }
-        running.spawn(carried(task));
+        running.spawn(held(carried(task)));
     }
     while let Some(outcome) = running.join_next().await {
         outcomes.extend(outcome.ok());

@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rkube_machinery::Text;
 use rkube_operator::Caches;
+use rkube_operator::process::held;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
@@ -52,9 +53,9 @@ pub async fn run(config: Arc<Config>, caches: Caches) {
                     let is_long = matches!(step, Step::Bind { volumes: Some(_), .. });
                     if let Some(write) = act(&config, &shared, &events, step) {
                         if is_long {
-                            preparing.spawn(write)
+                            preparing.spawn(held(write))
                         } else {
-                            writes.spawn(write)
+                            writes.spawn(held(write))
                         };
                     }
                 }

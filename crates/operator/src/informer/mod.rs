@@ -30,6 +30,7 @@ use tower_layer::Layer as _;
 use tower_service::Service;
 
 use crate::panic::panic_text;
+use crate::process::held;
 use crate::source::{Event, Item, Selection, Source};
 use crate::written::{BoxError, Following, Note, Progress, ReadYourWrites, What};
 use store::{Entry, Store};
@@ -369,7 +370,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
             task: Mutex::default(),
         });
         let following = follow(Arc::downgrade(&shared), source.clone(), resource.clone(), selection, make);
-        *shared.task.lock() = Some(tokio::spawn(following).abort_handle());
+        *shared.task.lock() = Some(tokio::spawn(held(following)).abort_handle());
         shared
     }
 
