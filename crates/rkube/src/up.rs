@@ -110,7 +110,7 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
     let election = options.election.election(store_is_shared, &config.host_name, lock.identity(&config.host_name))?;
     let controllers = Controllers {
         root_ca: root_ca.clone(),
-        signing: Some(pki.ca.clone()),
+        signing: Some(options.controller_flags.signing()?.unwrap_or_else(|| pki.ca.clone())),
         selection: options.controllers.clone(),
         settings: options.controller_flags.settings(),
         node_ranges,
