@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 const JSON: &str = "application/json";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const APPLY: &str = "application/apply-patch+yaml";
 const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 /// What the client calls an answer that is no `Status`.
@@ -35,6 +36,15 @@ pub async fn get(client: &Client, path: &str) -> Result<Written, kube::Error> {
 /// The whole object.
 pub async fn get_value(client: &Client, path: &str) -> Result<Value, kube::Error> {
     let request = Request::builder().method(Method::GET).uri(path).body(Vec::new());
+    client
+        .request(request.map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))?)
+        .await
+}
+
+/// A list of nothing but metadata.
+pub async fn list_metadata(client: &Client, path: &str) -> Result<Value, kube::Error> {
+    let request =
+        Request::builder().method(Method::GET).uri(path).header(header::ACCEPT, METADATA_LIST).body(Vec::new());
     client
         .request(request.map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))?)
         .await

@@ -17,7 +17,7 @@ use crate::follow::follow;
 use crate::shared::Shared;
 use crate::snapshot::storage::work::Work;
 use crate::view::Pod;
-use crate::writes::{bind, condition_patch, set_condition, without_nomination};
+use crate::writes::{bind, condition_patch, is_claim_there, set_condition, without_nomination};
 use crate::{Config, prepare};
 
 /// So many bindings and conditions are written at a time; the loop waits at it. On a slow disk it is this many that share
@@ -89,11 +89,23 @@ fn act(config: &Arc<Config>, shared: &Arc<Shared>, events: &Arc<Events>, step: S
     let (config, shared, events) = (config.clone(), shared.clone(), events.clone());
     match step {
         Step::Bind { pod, node, volumes } => Some(bind_pod(config, shared, events, pod, node, volumes).boxed()),
-        Step::Refused { pod, message } => {
+        Step::Refused { pod, message, unknown_claim: None } => {
             events.failed(&pod, &message);
             let patch = condition_patch(&*config.clock, &pod, "Unschedulable", &message)?;
             Some(async move { set_condition(&config.client, &pod, patch).await }.boxed())
         }
+        Step::Refused { pod, message, unknown_claim: Some(claim) } => Some(
+            async move {
+                if is_claim_there(&config.client, &pod.namespace, &claim).await {
+                    return;
+                }
+                events.failed(&pod, &message);
+                if let Some(patch) = condition_patch(&*config.clock, &pod, "Unschedulable", &message) {
+                    set_condition(&config.client, &pod, patch).await;
+                }
+            }
+            .boxed(),
+        ),
         Step::Skipped { pod } => {
             events.skipped(&pod);
             None

@@ -30,7 +30,6 @@ use crate::services::{self, Family, Service};
 use plan::{Content, Plan};
 
 const NAME: &str = "endpointslice-controller";
-const WORKERS: usize = 5;
 /// How soon what failed is tried again, at first and at last; upstream's.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(1000);
@@ -47,14 +46,16 @@ struct Controller {
     pauses: Mutex<Pauses>,
     without_nodes: Arc<Mutex<BTreeSet<Key>>>,
     recorder: Recorder,
+    /// So many are in one slice at most.
+    endpoints_max: usize,
 }
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
+    let Context { client, caches, clock, settings } = context;
     let recorder = Recorder::start(client.clone(), clock, "endpoint-slice-controller");
     let retry = Options { backoff_first: RETRY_FIRST, backoff_max: RETRY_MAX, ..Options::default() };
     let queue: Queue<Key> = Queue::with(retry);
-    let (services, pods) = services::follow(&caches, &queue);
+    let (services, pods) = services::follow(&caches, &queue, settings.endpointslice_updates_batch_period);
     let slices = follow_slices(&caches, &queue);
     let without_nodes: Arc<Mutex<BTreeSet<Key>>> = Arc::default();
     let nodes = follow_nodes(&caches, &queue, &without_nodes);
@@ -72,8 +73,9 @@ pub async fn run(context: Context) {
         pauses: Mutex::default(),
         without_nodes,
         recorder,
+        endpoints_max: settings.max_endpoints_per_slice,
     });
-    rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+    rkube_operator::run(NAME, queue, settings.concurrent_service_endpoint_syncs, move |key: Key| {
         let controller = controller.clone();
         async move { controller.reconcile(&key).await }
     })
@@ -156,7 +158,8 @@ impl Controller {
         let zone = |node: &str| self.nodes.get("", node).map(|node| node.zone.clone());
         for family in &families {
             let of_family = existing.iter().filter(|slice| slice.address_type == family.name() && !slice.deleting);
-            let mut plan = plan::plan(service, pods, &zone, &of_family.collect::<Vec<_>>(), *family);
+            let of_family = of_family.collect::<Vec<_>>();
+            let mut plan = plan::plan(service, pods, &zone, &of_family, *family, self.endpoints_max);
             if !plan.left_out.is_empty() {
                 self.without_nodes.lock().insert(service.key());
             }

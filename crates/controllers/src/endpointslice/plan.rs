@@ -15,9 +15,6 @@ use crate::services::slices::{
 use crate::services::subsets::Reference;
 use crate::services::{ClusterIp, Family, HEADLESS, Port, Service, Traffic};
 
-/// So many endpoints go into a slice.
-pub const ENDPOINTS_MAX: usize = 100;
-
 /// What is to be done for one family of addresses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -52,6 +49,7 @@ pub fn plan(
     zone: &dyn Fn(&str) -> Option<Text>,
     existing: &[&Arc<Slice>],
     family: Family,
+    endpoints_max: usize,
 ) -> Plan {
     let mut plan = Plan::default();
     let labels = labels(service);
@@ -64,7 +62,7 @@ pub fn plan(
     }
     for (ports, wanted) in desired(service, pods, zone, family, &mut plan.left_out) {
         let slices = by_ports.remove(ports.as_slice()).unwrap_or_default();
-        pack(&mut plan, &mut deleted, Group { service, labels: &labels, ports, slices, wanted });
+        pack(&mut plan, &mut deleted, Group { service, labels: &labels, ports, slices, wanted, endpoints_max });
     }
     deleted.extend(owned.iter().filter(|slice| by_ports.contains_key(slice.ports.as_slice())));
     if deleted.len() == existing.len() && plan.create.is_empty() {
@@ -172,8 +170,8 @@ impl Wanted {
     }
 
     /// Moves as many as fit.
-    fn fill(&mut self, endpoints: &mut Vec<Endpoint>) {
-        while endpoints.len() < ENDPOINTS_MAX
+    fn fill(&mut self, endpoints: &mut Vec<Endpoint>, endpoints_max: usize) {
+        while endpoints.len() < endpoints_max
             && let Some(slot) = self.in_order.get_mut(self.next)
         {
             self.next += 1;
@@ -192,13 +190,15 @@ struct Group<'a> {
     ports: Vec<Port>,
     slices: Vec<&'a Arc<Slice>>,
     wanted: Wanted,
+    /// So many are in one slice at most.
+    endpoints_max: usize,
 }
 
 /// A slice, and what is to be in it.
 type Kept<'a> = (&'a Arc<Slice>, Vec<Endpoint>);
 
 fn pack<'a>(plan: &mut Plan, deleted: &mut Vec<&'a Arc<Slice>>, group: Group<'a>) {
-    let Group { service, labels, ports, slices, mut wanted } = group;
+    let Group { service, labels, ports, slices, mut wanted, endpoints_max } = group;
     // What stays in each slice.
     let (mut changed, mut unchanged): (Vec<Kept<'_>>, Vec<Kept<'_>>) = Default::default();
     for slice in slices {
@@ -221,17 +221,17 @@ fn pack<'a>(plan: &mut Plan, deleted: &mut Vec<&'a Arc<Slice>>, group: Group<'a>
     }
     // The fullest first.
     changed.sort_by_key(|(_, endpoints)| std::cmp::Reverse(endpoints.len()));
-    changed.iter_mut().for_each(|(_, endpoints)| wanted.fill(endpoints));
+    changed.iter_mut().for_each(|(_, endpoints)| wanted.fill(endpoints, endpoints_max));
     while wanted.len() > 0 {
-        match best_fit(&unchanged, wanted.len()) {
+        match best_fit(&unchanged, wanted.len(), endpoints_max) {
             Some(place) => {
                 let (slice, mut endpoints) = unchanged.swap_remove(place);
-                wanted.fill(&mut endpoints);
+                wanted.fill(&mut endpoints, endpoints_max);
                 changed.push((slice, endpoints));
             }
             None => {
                 let mut endpoints = Vec::new();
-                wanted.fill(&mut endpoints);
+                wanted.fill(&mut endpoints, endpoints_max);
                 plan.create.push(Content { ports: ports.clone(), endpoints });
             }
         }
@@ -244,11 +244,11 @@ fn pack<'a>(plan: &mut Plan, deleted: &mut Vec<&'a Arc<Slice>>, group: Group<'a>
 }
 
 /// The slice that so many more fill best.
-fn best_fit(unchanged: &[Kept<'_>], more: usize) -> Option<usize> {
-    if more >= ENDPOINTS_MAX {
+fn best_fit(unchanged: &[Kept<'_>], more: usize, endpoints_max: usize) -> Option<usize> {
+    if more >= endpoints_max {
         return None;
     }
-    let room = |place: &usize| ENDPOINTS_MAX.checked_sub(more + unchanged[*place].1.len());
+    let room = |place: &usize| endpoints_max.checked_sub(more + unchanged[*place].1.len());
     (0..unchanged.len()).filter(|place| room(place).is_some()).min_by_key(room)
 }
 

@@ -73,7 +73,7 @@ fn slice(name: &str, service: &Service, content: &Content) -> Arc<Slice> {
 }
 
 fn planned(service: &Service, pods: &[Arc<Pod>], existing: &[Arc<Slice>]) -> Plan {
-    plan(service, pods, &zone, &existing.iter().collect::<Vec<_>>(), Family::V4)
+    plan(service, pods, &zone, &existing.iter().collect::<Vec<_>>(), Family::V4, 100)
 }
 
 /// Slices with these pods each.

@@ -28,8 +28,6 @@ use crate::pods::{self, Pod};
 pub use view::{ByController, Job, jobs};
 
 const NAME: &str = "job-controller";
-/// As many Jobs at a time as upstream's.
-const WORKERS: usize = 5;
 /// A look at a Job costs by its pods: after a change it waits for others for so long per pod that may run, at most for the
 /// second.
 const GATHER_PER_POD: Duration = Duration::from_micros(10);
@@ -46,7 +44,8 @@ enum Left {
 }
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
+    let Context { client, caches, clock, settings } = context;
+    let workers = settings.concurrent_job_syncs;
     let (queue, left): (Queue<Key>, Queue<Left>) = (Queue::new(), Queue::new());
     let (adding, leaving) = (queue.clone(), left.clone());
     let watched = jobs(&caches).on_change(move |change| {
@@ -83,14 +82,14 @@ pub async fn run(context: Context) {
         queue: queue.clone(),
         backoffs: Mutex::default(),
     });
-    let cleaning = rkube_operator::run("job-controller-left-pods", left, WORKERS, {
+    let cleaning = rkube_operator::run("job-controller-left-pods", left, workers, {
         let manager = manager.clone();
         move |left: Left| {
             let (manager, client) = (manager.clone(), client.clone());
             async move { clean(&manager, &client, left).await.map_err(rkube_operator::Error::from) }
         }
     });
-    let reconciling = rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+    let reconciling = rkube_operator::run(NAME, queue, workers, move |key: Key| {
         let manager = manager.clone();
         async move { manager.reconcile(&key).await.map_err(rkube_operator::Error::from) }
     });

@@ -14,7 +14,7 @@ use crate::owner::{self, Error, Kind, Owner, all, path_of};
 use crate::pods::{self, Phase, Pod};
 use crate::requests::{self, is_namespace_terminating};
 use crate::stateful_sets::members::{Member, Shared};
-use crate::stateful_sets::plan::{self, Action, Revisions};
+use crate::stateful_sets::plan::{self, Action, Revisions, Terms};
 use crate::stateful_sets::retention::{self, Claims};
 use crate::stateful_sets::revisions;
 use crate::stateful_sets::view::{Claim, StatefulSet};
@@ -36,6 +36,8 @@ pub struct Manager {
     pub claims: Arc<Informer<Claim>>,
     pub revisions: Informer<Revision>,
     pub queue: Queue<Key>,
+    /// Whether the gate `MaxUnavailableStatefulSet` is on.
+    pub max_unavailable: bool,
 }
 
 impl Manager {
@@ -60,7 +62,8 @@ impl Manager {
         let names = Revisions { current: &found.current, update: &found.update, collisions: found.collisions };
         let now = self.clock.now_micros();
         let find = retention::find(&self.claims, &set.item.namespace);
-        let mut plan = plan::plan(set, &pods, &Claims(&find), names, now);
+        let terms = Terms { now, max_unavailable: self.max_unavailable };
+        let mut plan = plan::plan(set, &pods, &Claims(&find), names, terms);
         let done = self.act(set, &known, names, &plan.parts).await;
         if done.is_ok() {
             plan.status.current_replicas -= plan.updates;

@@ -12,6 +12,7 @@ use rkube_cluster::parts::{
     Election, LocalPath, NodeRanges, NodeTemplate, Scheduler, Selection, Settings, SimulatedNodes, Timing,
 };
 use rkube_cluster::{ControlPlane, Controllers, Listener, Part, kubeconfig};
+use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::names::address::Subnet;
 use rkube_store::embedded::OpenOptions;
@@ -55,6 +56,9 @@ pub struct Builder {
     seed: u64,
     faults: Option<Faults>,
     listens: bool,
+    features: Features,
+    /// Groups and versions that are off by default.
+    served: Vec<String>,
 }
 
 /// A part, as often as it is started.
@@ -109,6 +113,8 @@ impl Default for Builder {
             seed: SEED,
             faults: None,
             listens: false,
+            features: Features::default(),
+            served: Vec::new(),
         }
     }
 }
@@ -141,6 +147,18 @@ impl Builder {
     /// What flags of kube-controller-manager would say of controllers.
     pub fn controller_settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
+        self
+    }
+
+    /// Turns a gate on, by its name in `--feature-gates`.
+    pub fn feature(mut self, gate: &str) -> Self {
+        assert!(self.features.set(gate, true), "there is no gate {gate}");
+        self
+    }
+
+    /// Serves a group and version that is off by default, as `--runtime-config` does: `resource.k8s.io/v1beta1`.
+    pub fn serve(mut self, api_version: &str) -> Self {
+        self.served.push(api_version.to_owned());
         self
     }
 
@@ -222,6 +240,9 @@ impl Builder {
         let (listener, outside) = self.listens.then(listen).unzip();
         let mut config = config(opened.store.clone(), clock.clone(), Arc::new(SeededEntropy::new(self.seed)));
         config.store_is_shared = store_is_shared;
+        config.features = self.features;
+        let is_served = |kind: &Kind| !kind.off_by_default || self.served.contains(&kind.api_version());
+        config.kinds = rkube_kinds::all().iter().filter(|kind| is_served(kind)).cloned().collect();
         let selection: Selection = self.controllers.parse().unwrap_or_else(|error: String| panic!("{error}"));
         let ranges_are_given = selection.has("node-ipam-controller");
         let (settings, has_nodes) = (self.settings, self.nodes > 0);
@@ -272,7 +293,7 @@ fn config(store: Arc<dyn Store>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy
         store_is_shared: false,
         clock,
         entropy,
-        kinds: rkube_kinds::all().iter().filter(|kind| !kind.off_by_default).cloned().collect(),
+        kinds: Vec::new(),
         features: Features::default(),
         in_flight_max: InFlightMax::default(),
         token_file: TokenFile::default(),

@@ -154,6 +154,44 @@ async fn rollouts_stop_at_the_partition_and_go_back() {
     assert_eq!(numbers.len(), 2);
 }
 
+/// With the gate, as many pods at once as may be unavailable; without it, one after the other whatever is asked for.
+#[tokio::test]
+async fn several_pods_are_updated_at_once() {
+    for (gate, at_once) in [(true, 2), (false, 1)] {
+        let builder = TestCluster::builder().nodes(3).virtual_time();
+        let builder = if gate { builder.feature("MaxUnavailableStatefulSet") } else { builder };
+        let sets = Sets { cluster: builder.start().await };
+        let template = json!({
+            "metadata": { "labels": { "app": "s" }, "annotations": { "sim.rkube.io/ready-delay": "60s" } },
+            "spec": { "containers": [{ "name": "main", "image": "img:1" }] },
+        });
+        let strategy = json!({ "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 2 } });
+        let policy = "Parallel";
+        sets.create(5, json!({ "podManagementPolicy": policy, "updateStrategy": strategy, "template": template }))
+            .await;
+        sets.ready(5).await;
+        let kept = sets.sets().get("s").await.unwrap().spec.unwrap().update_strategy.unwrap().rolling_update.unwrap();
+        assert_eq!(kept.max_unavailable.is_some(), gate);
+        sets.set_image("img:2").await;
+        let updated = async || {
+            let pods = sets.list().await;
+            pods.into_iter().filter(|(_, image)| image == "img:2").map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let mut expected: Vec<String> = Vec::new();
+        for _ in 0..2 {
+            // They have stopped and begun again, and are not ready yet.
+            sets.cluster.advance(MINUTE / 2).await;
+            let next = 5 - expected.len();
+            drop(expected.splice(0..0, (next - at_once..next).map(|ordinal| format!("s-{ordinal}"))));
+            assert_eq!(updated().await, expected, "{gate}");
+            sets.cluster.advance(MINUTE / 2 + MINUTE / 30).await;
+        }
+        sets.cluster.advance(10 * MINUTE).await;
+        assert_eq!(updated().await.len(), 5);
+        sets.ready(5).await;
+    }
+}
+
 #[tokio::test]
 async fn a_parallel_set_does_not_wait() {
     let sets = Sets::start().await;
