@@ -30,9 +30,9 @@ pub use view::{ByController, Job, jobs};
 const NAME: &str = "job-controller";
 /// As many Jobs at a time as upstream's.
 const WORKERS: usize = 5;
-/// Pods that end together are looked at together, as upstream does, which waits for a second: whether one that failed ends
+/// Pods that end together are looked at together, for as long as upstream gathers them: whether one that failed ends
 /// a Job whose others have just succeeded would else be a matter of luck.
-const GATHER_FEW: Duration = Duration::from_millis(200);
+const GATHER_FEW: Duration = Duration::from_secs(1);
 const FEW: i64 = 100;
 /// Of many there are always some that end: a look costs by their number, and changes wait for others for so long per pod,
 /// at most for the second.
