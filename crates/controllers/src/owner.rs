@@ -33,6 +33,13 @@ pub enum Error {
     Request(#[from] kube::Error),
     #[error("cannot adopt: {0}")]
     Adopt(String),
+    /// A request failed, and what it was for.
+    #[error("{what}")]
+    For {
+        what: String,
+        #[source]
+        error: kube::Error,
+    },
     #[error("an object cannot be read")]
     Read(#[from] serde_json::Error),
     #[error("{0}")]
@@ -44,6 +51,7 @@ impl Error {
     pub fn told(&self) -> String {
         match self {
             Error::Request(error) => requests::message(error),
+            Error::For { what, error } => format!("{what}: {}", requests::message(error)),
             other => other.to_string(),
         }
     }

@@ -45,7 +45,9 @@ impl Manager {
         let Some(set) = self.sets.get(&key.namespace, &key.name) else { return Ok(Outcome::Unchanged) };
         match self.settle(key, &set).await {
             // Nothing can be made in a namespace that is to go, and nothing has to be.
-            Err(Error::Request(error)) if is_namespace_terminating(&error) => Ok(Outcome::Unchanged),
+            Err(Error::Request(error) | Error::For { error, .. }) if is_namespace_terminating(&error) => {
+                Ok(Outcome::Unchanged)
+            }
             outcome => outcome,
         }
     }
@@ -176,5 +178,6 @@ pub fn matters(old: Option<&Pod>, new: Option<&Pod>) -> bool {
         || old.uid != new.uid
         || old.labels != new.labels
         || old.controller != new.controller
-        || new.phase == Phase::Unknown
+        // What is said of one that waits may be that a claim is gone, which is made again.
+        || matches!(new.phase, Phase::Pending | Phase::Unknown)
 }
