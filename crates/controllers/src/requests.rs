@@ -77,6 +77,27 @@ pub async fn patch(client: &Client, path: &str, body: &Value) -> Result<Written,
     send(client, Method::PATCH, path, STRATEGIC_MERGE, body.to_string().into_bytes()).await
 }
 
+/// Sets a condition of the pod with this uid, and what else `status` says. One that is new comes last, as upstream: a patch
+/// that says nothing of the order would have it first.
+pub async fn set_pod_condition(
+    client: &Client,
+    path: &str,
+    uid: &str,
+    mut status: Value,
+    condition: Value,
+) -> Result<Written, kube::Error> {
+    let pod = get_value(client, path).await?;
+    let kind = condition["type"].clone();
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let others = conditions.map(|one| &one["type"]).filter(|one| **one != kind);
+    let order: Vec<Value> = others.chain([&kind]).map(|one| json!({ "type": one })).collect();
+    status["$setElementOrder/conditions"] = order.into();
+    status["conditions"] = json!([condition]);
+    // Another pod of the same name is none of ours.
+    let body = json!({ "metadata": { "uid": uid }, "status": status });
+    patch(client, &format!("{path}/status"), &body).await
+}
+
 pub async fn delete(client: &Client, path: &str) -> Result<Written, kube::Error> {
     let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1" });
     send(client, Method::DELETE, path, JSON, options.to_string().into_bytes()).await

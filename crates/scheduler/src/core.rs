@@ -136,6 +136,16 @@ impl Core {
         }
     }
 
+    /// Something is being written of a pod that was refused: it is not tried before that is [written](Core::written), or
+    /// what is said of it later could be overwritten by it.
+    pub fn writing(&mut self, uid: &Text) {
+        self.queue.hold(uid);
+    }
+
+    pub fn written(&mut self, uid: &str, now: Instant) {
+        self.queue.release(uid, now);
+    }
+
     /// Whether [`Core::step`] has something to do.
     pub fn has_work(&self) -> bool {
         self.queue.has_work()

@@ -92,7 +92,12 @@ fn act(config: &Arc<Config>, shared: &Arc<Shared>, events: &Arc<Events>, step: S
         Step::Refused { pod, message, unknown_claim: None } => {
             events.failed(&pod, &message);
             let patch = condition_patch(&*config.clock, &pod, "Unschedulable", &message)?;
-            Some(async move { set_condition(&config.client, &pod, patch).await }.boxed())
+            shared.with(|core| core.writing(&pod.uid));
+            let write = async move {
+                set_condition(&config.client, &pod, patch).await;
+                shared.with(|core| core.written(&pod.uid, Instant::now()));
+            };
+            Some(write.boxed())
         }
         Step::Refused { pod, message, unknown_claim: Some(claim) } => Some(
             async move {

@@ -86,6 +86,8 @@ impl Family {
 pub enum Traffic {
     SameZone,
     SameNode,
+    /// In its zone, as far as that has its part of the endpoints.
+    ByZones,
 }
 
 impl Service {
