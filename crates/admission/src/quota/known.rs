@@ -11,23 +11,29 @@ use rkube_quota::Quota;
 /// So many are kept. When there are more, it begins again with none: they are read, and nothing else changes.
 const KNOWN_MAX: usize = 1_024;
 
-/// By uid, each with the object that it was read from.
+/// By uid.
 #[derive(Default)]
-pub struct Known(Mutex<HashMap<Text, (Arc<Object>, Arc<Quota>)>>);
+pub struct Known(Mutex<HashMap<Text, Read>>);
+
+struct Read {
+    object: Arc<Object>,
+    quota: Arc<Quota>,
+}
 
 impl Known {
     pub fn read(&self, entry: &Entry) -> Arc<Quota> {
-        if let Some((object, quota)) = self.0.lock().get(&entry.object.uid)
-            && Arc::ptr_eq(object, &entry.object)
+        if let Some(read) = self.0.lock().get(&entry.object.uid)
+            && Arc::ptr_eq(&read.object, &entry.object)
         {
-            return quota.clone();
+            return read.quota.clone();
         }
         let quota = Arc::new(Quota::read(&entry.object.value(entry.revision)));
         let mut known = self.0.lock();
         if known.len() >= KNOWN_MAX && !known.contains_key(&entry.object.uid) {
             known.clear();
         }
-        known.insert(entry.object.uid.clone(), (entry.object.clone(), quota.clone()));
+        let read = Read { object: entry.object.clone(), quota: quota.clone() };
+        known.insert(entry.object.uid.clone(), read);
         quota
     }
 }
