@@ -9,6 +9,10 @@ use rkube_operator::kube::api::{ListParams, PostParams};
 use rkube_testkit::{Faults, TestCluster};
 use serde_json::json;
 
+/// The binary's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const CRON_JOBS: usize = 1_000;
 /// They have room for the pods of all CronJobs at once.
 const NODES: usize = 10;

@@ -100,7 +100,7 @@ const TABLE: &[Row] = &[
     ("rbac.authorization.k8s.io/v1", "ClusterRole", None, aggregated_role),
     ("certificates.k8s.io/v1", "CertificateSigningRequest", None, signing_request),
     ("networking.k8s.io/v1", "ServiceCIDR", None, service_range),
-    ("storage.k8s.io/v1", "VolumeAttributesClass", None, |_| json!({ "driverName": "example.com" })),
+    ("storage.k8s.io/v1", "VolumeAttributesClass", None, attributes_class),
     ("storage.k8s.io/v1", "VolumeAttachment", None, attachment),
     ("resource.k8s.io/v1", "ResourceClaim", HERE, device_claim),
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", None, policy),
@@ -195,6 +195,10 @@ fn service_range(index: usize) -> Value {
 fn attachment(index: usize) -> Value {
     let source = json!({ "persistentVolumeName": format!("persistentvolume-{index}") });
     json!({ "spec": { "attacher": "example.com", "nodeName": "elsewhere", "source": source } })
+}
+
+fn attributes_class(_: usize) -> Value {
+    json!({ "driverName": "example.com", "parameters": { "speed": "high" } })
 }
 
 fn device_claim(_: usize) -> Value {
