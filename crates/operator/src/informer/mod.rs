@@ -21,7 +21,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use kube::client::Body;
 use kube::core::ApiResource;
 use kube::{Client, Resource};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use rkube_machinery::selector::labels::Selector;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
@@ -315,16 +315,27 @@ impl<V: Send + Sync + 'static> Informer<V> {
         I::Key: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        let mut store = self.shared.store.read();
-        if !store.has_index::<I>() {
-            drop(store);
-            self.shared.store.write().add_index::<I>();
-            store = self.shared.store.read();
-        }
-        match store.indexed::<I, Q>(key) {
+        match self.store_with_index::<I>().indexed::<I, Q>(key) {
             Some(found) => look(found),
             None => look(&BTreeMap::new()),
         }
+    }
+
+    /// The keys under which an index has something, in order.
+    pub fn index_keys<I: Index<V, Key: Clone + Ord>>(&self) -> Vec<I::Key> {
+        let mut keys: Vec<I::Key> = self.store_with_index::<I>().index_keys::<I>().cloned().collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    fn store_with_index<I: Index<V>>(&self) -> RwLockReadGuard<'_, Store<V>> {
+        let store = self.shared.store.read();
+        if store.has_index::<I>() {
+            return store;
+        }
+        drop(store);
+        self.shared.store.write().add_index::<I>();
+        self.shared.store.read()
     }
 
     /// Whether the first list is in the cache.
