@@ -129,7 +129,7 @@ fn replication_controller(index: usize) -> Value {
 fn job(index: usize) -> Value {
     let mut template = pods(&json!({}), "Never");
     template["spec"]["containers"][0]["command"] = json!(["true"]);
-    json!({ "spec": { "template": template, "suspend": index % 2 == 0, "ttlSecondsAfterFinished": 100_000 } })
+    json!({ "spec": { "template": template, "suspend": index.is_multiple_of(2), "ttlSecondsAfterFinished": 100_000 } })
 }
 
 fn cron_job(_: usize) -> Value {
@@ -138,7 +138,7 @@ fn cron_job(_: usize) -> Value {
 
 /// Every other one has no selector: its endpoints are somebody's own.
 fn service(index: usize) -> Value {
-    let selector = (index % 2 == 0).then(|| json!({ "app": format!("deployment-{index}") }));
+    let selector = (index.is_multiple_of(2)).then(|| json!({ "app": format!("deployment-{index}") }));
     json!({ "spec": { "selector": selector, "ports": [{ "port": 80 }] } })
 }
 
@@ -150,7 +150,7 @@ fn endpoints(index: usize) -> Value {
 
 /// Every other one has its volume.
 fn claim(index: usize) -> Value {
-    let class = if index % 2 == 0 { "none" } else { "local-path" };
+    let class = if index.is_multiple_of(2) { "none" } else { "local-path" };
     json!({ "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } },
                       "storageClassName": class } })
 }

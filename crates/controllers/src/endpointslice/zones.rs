@@ -147,7 +147,7 @@ fn kept<'a>(
 #[expect(clippy::cast_precision_loss, reason = "a service has not so many endpoints")]
 fn moves<'a>(parts: &BTreeMap<&'a Text, Part>, counts: &Counts) -> Vec<(&'a Text, &'a Text)> {
     let beyond = |zone: &Text, part: &Part| counts.get(zone).copied().unwrap_or(0) as f64 - part.desired;
-    let mut beyond: BTreeMap<&Text, f64> = parts.iter().map(|(zone, part)| (*zone, beyond(*zone, part))).collect();
+    let mut beyond: BTreeMap<&Text, f64> = parts.iter().map(|(zone, part)| (*zone, beyond(zone, part))).collect();
     let mut moves = Vec::new();
     loop {
         let most = beyond.iter().max_by(|(_, one), (_, other)| one.total_cmp(other));

@@ -52,7 +52,7 @@ fn pods(text: &str) -> Vec<Arc<Pod>> {
 fn planned(nodes: &[Arc<Node>], pods: &[Arc<Pod>], existing: &[Arc<Slice>]) -> (Plan, Result<Counts, String>) {
     let zone = |node: &str| Some(if node == "none" { Text::default() } else { Text::new(node) });
     let existing: Vec<&Arc<Slice>> = existing.iter().collect();
-    let (mut plan, unchanged) = plan::plan(&service(), pods, &zone, &existing, Family::V4);
+    let (mut plan, unchanged) = plan::plan(&service(), pods, &zone, &existing, Family::V4, 100);
     let given = give(&mut plan, unchanged, Shares::of(nodes).as_ref());
     (plan, given)
 }
