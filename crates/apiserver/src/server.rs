@@ -100,6 +100,7 @@ pub struct ApiServer {
     /// Those who say that the server is there, and take that back at its end.
     presence: Mutex<Vec<JoinHandle<()>>>,
     client_authority: Authority,
+    features: Features,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +126,7 @@ impl ApiServer {
         let authority = Authority::new(&client_authority);
         let ((address, port), host, alone) = (config.advertise, config.host_name.clone(), !config.store_is_shared);
         let features = config.features;
+        config.kinds = rkube_kinds::gated(std::mem::take(&mut config.kinds), &features.of_kinds());
         let (on_legacy_use, legacy_uses) = legacy_tokens::channel();
         let quotas = QuotasHandle::default();
         let registry = registry(&mut config, plugins, on_legacy_use, &quotas, draining.subscribe()).await?;
@@ -152,7 +154,19 @@ impl ApiServer {
             presence.push(tokio::spawn(endpoints::keep(client, membership, draining.subscribe(), alone)));
         }
         let presence = Mutex::new(presence);
-        Ok(Arc::new(ApiServer { road, draining, _definitions: definitions, presence, client_authority: authority }))
+        Ok(Arc::new(ApiServer {
+            road,
+            draining,
+            _definitions: definitions,
+            presence,
+            client_authority: authority,
+            features,
+        }))
+    }
+
+    /// What is on and off.
+    pub fn features(&self) -> &Features {
+        &self.features
     }
 
     /// Answers a request. `connection`: the user of the connection's certificate, or the component's in-process identity.

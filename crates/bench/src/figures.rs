@@ -270,6 +270,12 @@ pub const WEEK: Work = Work {
     peer: None,
     reach: "at most 30,000 ms",
 };
+pub const WEEK_OF_FAULTS: Work = Work {
+    name: "the same with faults of all kinds",
+    unit: Unit::Milliseconds,
+    peer: None,
+    reach: "at most 120,000 ms",
+};
 pub const TEST_CLUSTER: Work =
     Work { name: "a cluster in a test", unit: Unit::Milliseconds, peer: Some(3_400.0), reach: "at most 50 ms" };
 pub const TEST_CLUSTERS: Work =

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use rkube_kinds::Kind;
 use rkube_kinds::custom::Definition;
-use rkube_machinery::Text;
 use rkube_machinery::host::Clock;
+use rkube_machinery::{Text, changes};
 use rkube_store::Store;
-use tokio::sync::watch;
 
 use crate::cache::{Cache, Error};
 use crate::resource::Resource;
@@ -23,7 +22,7 @@ pub struct Catalog {
     /// Held while kinds are added or removed.
     changing: tokio::sync::Mutex<()>,
     /// The generation of the current snapshot, for those who wait for the next.
-    generation: watch::Sender<u64>,
+    generation: changes::Sender<u64>,
 }
 
 /// What is served at one moment, found by group, version and resource.
@@ -50,7 +49,7 @@ impl Catalog {
             cache,
             current: ArcSwap::from_pointee(snapshot),
             changing: tokio::sync::Mutex::default(),
-            generation: watch::Sender::new(1),
+            generation: changes::Sender::new(1),
         }))
     }
 
@@ -60,7 +59,7 @@ impl Catalog {
     }
 
     /// Tells of every new snapshot.
-    pub fn generations(&self) -> watch::Receiver<u64> {
+    pub fn generations(&self) -> changes::Receiver<u64> {
         self.generation.subscribe()
     }
 

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rkube_kinds::Kind;
-use rkube_machinery::Status;
+use rkube_machinery::{Status, changes};
 use rkube_store::{KeyValue, Revision};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::event::{Entry, EventType};
@@ -109,7 +109,7 @@ struct Feed {
     target: Arc<Resource>,
     /// Everything up to this revision is in the target, which reads it, too.
     reached: Arc<AtomicU64>,
-    progress: watch::Sender<Progress>,
+    progress: changes::Sender<Progress>,
     /// Wakes a feed that waits after a failure.
     retry: Notify,
     last_read: Mutex<Instant>,
@@ -148,7 +148,7 @@ impl Feed {
             source: derived.source.clone(),
             target: Arc::new(Resource::new(derived.kind.clone(), reached.clone())),
             reached,
-            progress: watch::Sender::default(),
+            progress: changes::Sender::default(),
             retry: Notify::new(),
             last_read: Mutex::new(Instant::now()),
             has_failed: derived.has_failed.clone(),

@@ -34,14 +34,19 @@ pub type Transport =
 
 /// What stands between a part and the server, so that a test can have things go wrong there.
 pub trait Seams: Send + Sync + 'static {
-    /// What a client uses instead of the way to the server itself.
-    fn transport(&self, direct: Transport) -> Transport;
+    /// What a client of this user has instead of the way to the server itself.
+    fn transport(&self, user: &str, direct: Transport) -> Transport;
 
     /// What caches follow instead of the server's own objects.
     fn source(&self, direct: Arc<dyn Source>) -> Arc<dyn Source>;
 
     /// Whether reconcilers read their own writes. A test shows what becomes of them if not.
     fn reads_own_writes(&self) -> bool {
+        true
+    }
+
+    /// Whether what does not lead is kept from sending anything. A test shows what becomes of it if not.
+    fn fences(&self) -> bool {
         true
     }
 }
@@ -66,22 +71,22 @@ impl Host {
     /// A client whose transport is the server itself. `agent` is the program that it is, unless a
     /// request says otherwise: the manager of what it writes.
     pub fn client(&self, user: UserRef, agent: &'static str) -> kube::Client {
-        let transport = self.transport(user, agent);
+        let transport = self.transport(user.clone(), agent);
         match (&self.fence, &self.seams) {
             (None, None) => kube::Client::new(transport, NAMESPACE),
             (Some(fence), None) => kube::Client::new(fence.layer(transport), NAMESPACE),
-            (fence, Some(seams)) => kube::Client::new(seams.transport(fenced(fence.as_ref(), transport)), NAMESPACE),
+            (_, Some(seams)) => kube::Client::new(self.with_faults(&**seams, &user, transport), NAMESPACE),
         }
     }
 
     /// A client for reconcilers: what one of them writes is in these caches before it works on the same key again.
     pub fn client_for(&self, caches: &Caches, user: UserRef, agent: &'static str) -> kube::Client {
-        let transport = self.transport(user, agent);
+        let transport = self.transport(user.clone(), agent);
         match (&self.fence, &self.seams) {
             (None, None) => caches.client(transport, NAMESPACE),
             (Some(fence), None) => caches.client(fence.layer(transport), NAMESPACE),
-            (fence, Some(seams)) => {
-                let transport = seams.transport(fenced(fence.as_ref(), transport));
+            (_, Some(seams)) => {
+                let transport = self.with_faults(&**seams, &user, transport);
                 if seams.reads_own_writes() {
                     caches.client(transport, NAMESPACE)
                 } else {
@@ -89,6 +94,21 @@ impl Host {
                 }
             }
         }
+    }
+
+    /// A request that is held up comes to the fence afterwards.
+    fn with_faults<S>(&self, seams: &dyn Seams, user: &User, direct: S) -> Transport
+    where
+        S: Service<Request<kube::client::Body>, Response = Response<Body>, Error = Infallible, Future: Send>
+            + Clone
+            + Send
+            + 'static,
+    {
+        let direct = match self.fence.as_ref().filter(|_| seams.fences()) {
+            Some(fence) => BoxCloneService::new(fence.layer(direct)),
+            None => BoxCloneService::new(direct.map_err(|never| match never {})),
+        };
+        seams.transport(&user.name, direct)
     }
 
     fn transport(
@@ -128,20 +148,6 @@ impl Host {
 
     pub fn entropy(&self) -> &Arc<dyn Entropy> {
         &self.entropy
-    }
-}
-
-/// The way to the server that a test puts something before: a request that it holds up comes to the fence afterwards.
-fn fenced<S>(fence: Option<&Fence>, direct: S) -> Transport
-where
-    S: Service<Request<kube::client::Body>, Response = Response<Body>, Error = Infallible, Future: Send>
-        + Clone
-        + Send
-        + 'static,
-{
-    match fence {
-        Some(fence) => BoxCloneService::new(fence.layer(direct)),
-        None => BoxCloneService::new(direct.map_err(|never| match never {})),
     }
 }
 

@@ -50,6 +50,8 @@ mod service_cidrs;
 mod services;
 mod settings;
 mod stateful_sets;
+mod storage_version_gc;
+mod storage_version_migrator;
 mod taint_eviction;
 mod template;
 mod template_hash;
@@ -140,21 +142,19 @@ pub fn start_with(mut manager: Manager, config: &Config) -> Manager {
     }
     starter.add("certificatesigningrequest-cleaner-controller", CERTIFICATE_ACCOUNT, certificate_requests::clean);
     let gates = config.settings.feature_gates;
-    if gates.pod_certificate_request {
-        starter.add(
-            "podcertificaterequest-cleaner-controller",
-            "podcertificaterequestcleaner",
-            pod_certificate_requests::run,
-        );
-    }
-    if gates.cluster_trust_bundle {
-        let root_ca = root_ca.clone();
-        starter.add(
-            "kube-apiserver-serving-clustertrustbundle-publisher-controller",
-            "kube-apiserver-serving-clustertrustbundle-publisher",
-            move |context| cluster_trust_bundles::run(context, root_ca.clone()),
-        );
-    }
+    starter.add_gated(
+        gates.pod_certificate_request,
+        "podcertificaterequest-cleaner-controller",
+        "podcertificaterequestcleaner",
+        pod_certificate_requests::run,
+    );
+    let published = root_ca.clone();
+    starter.add_gated(
+        gates.cluster_trust_bundle,
+        "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+        "kube-apiserver-serving-clustertrustbundle-publisher",
+        move |context| cluster_trust_bundles::run(context, published.clone()),
+    );
     starter.add("bootstrap-signer-controller", "bootstrap-signer", bootstrap_tokens::sign);
     starter.add("token-cleaner-controller", "token-cleaner", bootstrap_tokens::clean);
     starter.add(
@@ -227,6 +227,18 @@ pub fn start_with(mut manager: Manager, config: &Config) -> Manager {
         "validatingadmissionpolicy-status-controller",
         policy_status::run,
     );
+    starter.add_gated(
+        gates.storage_version_migrator,
+        "storage-version-migrator-controller",
+        "storage-version-migrator-controller",
+        storage_version_migrator::run,
+    );
+    starter.add_gated(
+        gates.storage_version_api,
+        "storageversion-garbage-collector-controller",
+        "storage-version-garbage-collector",
+        storage_version_gc::run,
+    );
     let missing = config.selection.missing(&starter.there);
     if !missing.is_empty() {
         tracing::warn!(controllers = missing.join(","), "these controllers do not exist yet");
@@ -247,6 +259,19 @@ struct Starter<'a> {
 }
 
 impl Starter<'_> {
+    /// One that runs only where its gate is on.
+    fn add_gated<F>(
+        &mut self,
+        gate: bool,
+        name: &'static str,
+        account: &'static str,
+        run: impl Fn(Context) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if gate { self.add(name, account, run) } else { self.there.push(name) }
+    }
+
     fn add<F>(&mut self, name: &'static str, account: &'static str, run: impl Fn(Context) -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,

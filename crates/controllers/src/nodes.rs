@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1;
 use rkube_machinery::Text;
 use rkube_machinery::names::address::Subnet;
+use rkube_machinery::quantity::Quantity;
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::{Caches, Informer, Item, Selection};
 use serde::Deserialize;
@@ -27,6 +28,8 @@ pub struct Node {
     pub zone: Text,
     /// Whether the condition `Ready` is true.
     pub ready: bool,
+    /// The CPU that pods may have, in thousandths.
+    pub cpu_milli: i64,
     /// Whether it is tainted as out of service.
     pub out_of_service: bool,
     /// How long its kubelet may use what it knows of objects, in seconds, as an annotation says.
@@ -67,6 +70,7 @@ impl Node {
             zone: Text::new(metadata.labels.get(ZONE).unwrap_or_default()),
             labels: metadata.labels.to_labels().shared(),
             ready: ready.is_some_and(|condition| condition.status == "True"),
+            cpu_milli: status.allocatable.unwrap_or_default().cpu_milli(),
             out_of_service: taints.iter().any(|taint| taint.key == OUT_OF_SERVICE),
             taints,
             ttl: metadata.annotations.get(TTL).and_then(|text| text.parse().ok()),
@@ -130,6 +134,21 @@ struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 struct RawStatus<'a> {
     #[serde(borrow)]
     conditions: Option<Vec<RawCondition<'a>>>,
+    #[serde(borrow)]
+    allocatable: Option<RawAllocatable<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawAllocatable<'a> {
+    #[serde(borrow)]
+    cpu: Option<Cow<'a, str>>,
+}
+
+impl RawAllocatable<'_> {
+    fn cpu_milli(&self) -> i64 {
+        self.cpu.as_deref().and_then(|text| Quantity::parse(text).ok()).map_or(0, |amount| amount.milli_value())
+    }
 }
 
 #[derive(Deserialize)]
@@ -155,10 +174,13 @@ mod tests {
         let node = read(json!({
             "metadata": { "labels": { "topology.kubernetes.io/zone": "z", "other": "x" }, "annotations": { TTL: "15" }, "deletionTimestamp": "1970-01-01T00:00:05Z" },
             "spec": { "podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64"], "taints": [{ "key": OUT_OF_SERVICE, "effect": "NoExecute" }] },
-            "status": { "conditions": [{ "type": "MemoryPressure", "status": "False" }, { "type": "Ready", "status": "True" }] },
+            "status": {
+                "allocatable": { "cpu": "1500m", "pods": "10" },
+                "conditions": [{ "type": "MemoryPressure", "status": "False" }, { "type": "Ready", "status": "True" }],
+            },
         }));
         assert_eq!((node.zone.as_str(), node.ready, node.out_of_service, node.deleting), ("z", true, true, true));
-        assert_eq!(node.ttl, Some(15));
+        assert_eq!((node.ttl, node.cpu_milli), (Some(15), 1500));
         assert_eq!(node.pod_cidrs.iter().map(Subnet::to_string).collect::<Vec<_>>(), ["10.0.0.0/24", "fd00::/64"]);
         let bare = Node { name: "n".into(), uid: "u".into(), ..Node::default() };
         assert_eq!(read(json!({ "metadata": { "labels": null } })), bare);

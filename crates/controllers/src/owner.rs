@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rkube_operator::Item;
 use rkube_operator::events::{Recorder, Reference};
 use rkube_operator::kube::{self, Client};
+use rkube_operator::process::held;
 use rkube_operator::written::carried;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -32,6 +33,13 @@ pub enum Error {
     Request(#[from] kube::Error),
     #[error("cannot adopt: {0}")]
     Adopt(String),
+    /// A request failed, and what it was for.
+    #[error("{what}")]
+    For {
+        what: String,
+        #[source]
+        error: kube::Error,
+    },
     #[error("an object cannot be read")]
     Read(#[from] serde_json::Error),
     #[error("{0}")]
@@ -43,6 +51,7 @@ impl Error {
     pub fn told(&self) -> String {
         match self {
             Error::Request(error) => requests::message(error),
+            Error::For { what, error } => format!("{what}: {}", requests::message(error)),
             other => other.to_string(),
         }
     }
@@ -274,7 +283,7 @@ pub async fn all<T: Send + 'static>(tasks: impl Iterator<Item = impl Future<Outp
         if running.len() >= WRITES_AT_ONCE {
             outcomes.extend(running.join_next().await.and_then(Result::ok));
         }
-        running.spawn(carried(task));
+        running.spawn(held(carried(task)));
     }
     while let Some(outcome) = running.join_next().await {
         outcomes.extend(outcome.ok());

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 const JSON: &str = "application/json";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const APPLY: &str = "application/apply-patch+yaml";
 const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 /// What the client calls an answer that is no `Status`.
@@ -40,6 +41,15 @@ pub async fn get_value(client: &Client, path: &str) -> Result<Value, kube::Error
         .await
 }
 
+/// A list of nothing but metadata.
+pub async fn list_metadata(client: &Client, path: &str) -> Result<Value, kube::Error> {
+    let request =
+        Request::builder().method(Method::GET).uri(path).header(header::ACCEPT, METADATA_LIST).body(Vec::new());
+    client
+        .request(request.map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))?)
+        .await
+}
+
 pub async fn create(client: &Client, path: &str, body: Vec<u8>) -> Result<Written, kube::Error> {
     send(client, Method::POST, path, JSON, body).await
 }
@@ -65,6 +75,27 @@ pub async fn apply(client: &Client, path: &str, manager: &str, body: &Value) -> 
 
 pub async fn patch(client: &Client, path: &str, body: &Value) -> Result<Written, kube::Error> {
     send(client, Method::PATCH, path, STRATEGIC_MERGE, body.to_string().into_bytes()).await
+}
+
+/// Sets a condition of the pod with this uid, and what else `status` says. One that is new comes last, as upstream: a patch
+/// that says nothing of the order would have it first.
+pub async fn set_pod_condition(
+    client: &Client,
+    path: &str,
+    uid: &str,
+    mut status: Value,
+    condition: Value,
+) -> Result<Written, kube::Error> {
+    let pod = get_value(client, path).await?;
+    let kind = condition["type"].clone();
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let others = conditions.map(|one| &one["type"]).filter(|one| **one != kind);
+    let order: Vec<Value> = others.chain([&kind]).map(|one| json!({ "type": one })).collect();
+    status["$setElementOrder/conditions"] = order.into();
+    status["conditions"] = json!([condition]);
+    // Another pod of the same name is none of ours.
+    let body = json!({ "metadata": { "uid": uid }, "status": status });
+    patch(client, &format!("{path}/status"), &body).await
 }
 
 pub async fn delete(client: &Client, path: &str) -> Result<Written, kube::Error> {

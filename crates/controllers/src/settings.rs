@@ -6,7 +6,10 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FeatureGates {
     pub cluster_trust_bundle: bool,
+    pub max_unavailable_stateful_set: bool,
     pub pod_certificate_request: bool,
+    pub storage_version_api: bool,
+    pub storage_version_migrator: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -50,10 +53,35 @@ pub struct Settings {
     pub horizontal_pod_autoscaler_cpu_initialization_period: Duration,
     /// A pod that became unready so soon after its start was never ready.
     pub horizontal_pod_autoscaler_initial_readiness_delay: Duration,
+    // How many of each are worked on at a time.
     pub concurrent_horizontal_pod_autoscaler_syncs: usize,
+    pub concurrent_cron_job_syncs: usize,
+    pub concurrent_daemonset_syncs: usize,
+    pub concurrent_deployment_syncs: usize,
+    pub concurrent_endpoint_syncs: usize,
+    pub concurrent_ephemeralvolume_syncs: usize,
+    pub concurrent_job_syncs: usize,
+    pub concurrent_namespace_syncs: usize,
+    pub concurrent_replicaset_syncs: usize,
+    pub concurrent_rc_syncs: usize,
+    pub concurrent_service_endpoint_syncs: usize,
+    pub concurrent_serviceaccount_token_syncs: usize,
+    pub concurrent_statefulset_syncs: usize,
+    pub concurrent_ttl_after_finished_syncs: usize,
+    pub mirroring_concurrent_service_endpoint_syncs: usize,
     pub concurrent_resourceclaim_syncs: usize,
     pub concurrent_device_taint_eviction_syncs: usize,
     pub concurrent_validating_admission_policy_status_syncs: usize,
+    /// How long changes of pods are gathered before the Endpoints of their services are written.
+    pub endpoint_updates_batch_period: Duration,
+    /// The same of EndpointSlices.
+    pub endpointslice_updates_batch_period: Duration,
+    /// The same of changes of Endpoints before they are mirrored.
+    pub mirroring_endpointslice_updates_batch_period: Duration,
+    /// So many endpoints are in one EndpointSlice at most.
+    pub max_endpoints_per_slice: usize,
+    /// No more addresses of a subset of Endpoints are mirrored.
+    pub mirroring_max_endpoints_per_subset: usize,
     /// How often what is used of every quota is found out anew; zero for never.
     pub resource_quota_sync_period: Duration,
     /// How many quotas are looked at at a time.
@@ -84,9 +112,28 @@ impl Default for Settings {
             horizontal_pod_autoscaler_cpu_initialization_period: Duration::from_secs(5 * 60),
             horizontal_pod_autoscaler_initial_readiness_delay: Duration::from_secs(30),
             concurrent_horizontal_pod_autoscaler_syncs: 5,
+            concurrent_cron_job_syncs: 5,
+            concurrent_daemonset_syncs: 2,
+            concurrent_deployment_syncs: 5,
+            concurrent_endpoint_syncs: 5,
+            concurrent_ephemeralvolume_syncs: 5,
+            concurrent_job_syncs: 5,
+            concurrent_namespace_syncs: 10,
+            concurrent_replicaset_syncs: 5,
+            concurrent_rc_syncs: 5,
+            concurrent_service_endpoint_syncs: 5,
+            concurrent_serviceaccount_token_syncs: 5,
+            concurrent_statefulset_syncs: 5,
+            concurrent_ttl_after_finished_syncs: 5,
+            mirroring_concurrent_service_endpoint_syncs: 5,
             concurrent_resourceclaim_syncs: 50,
             concurrent_device_taint_eviction_syncs: 8,
             concurrent_validating_admission_policy_status_syncs: 5,
+            endpoint_updates_batch_period: Duration::ZERO,
+            endpointslice_updates_batch_period: Duration::ZERO,
+            mirroring_endpointslice_updates_batch_period: Duration::ZERO,
+            max_endpoints_per_slice: 100,
+            mirroring_max_endpoints_per_subset: 1000,
             resource_quota_sync_period: Duration::from_secs(5 * 60),
             concurrent_resource_quota_syncs: 5,
         }

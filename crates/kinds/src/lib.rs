@@ -158,11 +158,46 @@ pub fn find(group: &str, version: &str, resource: &str) -> Option<&'static Arc<K
     all().iter().find(|kind| kind.is(group, resource) && kind.version == version)
 }
 
+/// Features of kinds that are off unless they are turned on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gates {
+    /// `maxUnavailable` of StatefulSets is kept, and has a default.
+    pub max_unavailable_stateful_set: bool,
+}
+
+/// Kinds as they are with these gates.
+pub fn gated(mut kinds: Vec<Arc<Kind>>, gates: &Gates) -> Vec<Arc<Kind>> {
+    if gates.max_unavailable_stateful_set {
+        for kind in kinds.iter_mut().filter(|kind| kind.is("apps", "statefulsets")) {
+            *kind = Arc::new(apps::stateful_set::with_max_unavailable());
+        }
+    }
+    kinds
+}
+
 #[cfg(test)]
 mod tests {
     use rkube_machinery::{TypeRef, Value};
 
     use super::*;
+
+    #[test]
+    fn max_unavailable_of_stateful_sets_is_kept_where_its_gate_is_on() {
+        let kept = |gate: bool, rolling: &str| {
+            let kinds = gated(all().to_vec(), &Gates { max_unavailable_stateful_set: gate });
+            let kind = kinds.iter().find(|kind| kind.is("apps", "statefulsets")).unwrap();
+            let text =
+                format!(r#"{{"spec":{{"updateStrategy":{{"type":"RollingUpdate","rollingUpdate":{rolling}}}}}}}"#);
+            let mut set = rkube_machinery::json::parse(text.as_bytes()).unwrap();
+            kind.rules.default(&mut set);
+            kind.rules.prepare_create(&mut set);
+            set.at(&["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"]).clone()
+        };
+        assert_eq!(kept(true, r#"{"maxUnavailable":3}"#), Value::from(3));
+        assert_eq!(kept(true, "{}"), Value::from(1), "this is the default");
+        assert!(kept(false, r#"{"maxUnavailable":3}"#).is_null());
+        assert!(kept(false, "{}").is_null());
+    }
 
     #[test]
     fn rows_are_whole() {

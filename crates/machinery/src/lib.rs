@@ -3,6 +3,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod changes;
 pub mod decode;
 pub mod field;
 pub mod host;

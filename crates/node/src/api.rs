@@ -38,17 +38,27 @@ pub async fn patch_strategic(client: &Client, path: &str, patch: &Value) -> Resu
     send(client, Method::PATCH, path, STRATEGIC, patch).await
 }
 
-/// Writes a pod's status. The revision that it has then; 0 where that is not known. None: it is gone, or another.
-pub async fn patch_status(client: &Client, path: &str, patch: String) -> Result<Option<u64>, Error> {
+/// What became of a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// The object has this revision now; 0 where that is not known.
+    At(u64),
+    NotFound,
+    /// Somebody else has written it since, or it is another one.
+    Conflict,
+}
+
+/// Writes a pod's status.
+pub async fn patch_status(client: &Client, path: &str, patch: String) -> Result<Written, Error> {
     let answer = exchange(client, Method::PATCH, path, STRATEGIC, patch).await?;
-    if verdict(answer.status()) != Some(Answer::Done) {
-        return match verdict(answer.status()) {
-            Some(_) => Ok(None),
-            None => Err(refused(Method::PATCH, path, answer).await),
-        };
+    match verdict(answer.status()) {
+        Some(Answer::Done) => {}
+        Some(Answer::NotFound) => return Ok(Written::NotFound),
+        Some(Answer::Conflict) => return Ok(Written::Conflict),
+        None => return Err(refused(Method::PATCH, path, answer).await),
     }
     let body = answer.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    Ok(Some(revision(&body).unwrap_or(0)))
+    Ok(Written::At(revision(&body).unwrap_or(0)))
 }
 
 /// Writes a status, and says what the object is then. None: it is gone, or another.

@@ -41,6 +41,7 @@
 //!   [`source`]: where they come from: over the [`network`], or from the server in whose process this is.
 //! - [`leader_election`]: of several processes one works ([`LeaderElection`]); [`fence`]: nobody else sends anything.
 //! - [`written`]: why a reconcile never sees a cache without what it wrote before.
+//! - [`process`]: what a test stops and wakes.
 //! - [`finalizer`], [`ownership`], [`desired`], [`conditions`], [`events`]: what most controllers need.
 //!
 //! What holds: of one key there is never more than one reconcile under way. Nothing that fails, hangs, panics or fights
@@ -64,6 +65,7 @@ pub mod network;
 pub mod operator;
 pub mod ownership;
 mod panic;
+pub mod process;
 pub mod queue;
 pub mod reconcile;
 pub mod source;

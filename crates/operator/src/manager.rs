@@ -22,6 +22,7 @@ use crate::informer::Caches;
 use crate::leader_election::{Elector, LeaderElection, Leadership};
 use crate::metrics::Metrics;
 use crate::panic::panic_text;
+use crate::process::held;
 use crate::source::Source;
 
 /// How long until a controller that ended is started again; doubled with each further time.
@@ -115,7 +116,7 @@ impl Manager {
             draining: self.draining.clone(),
             leadership: self.leadership.clone(),
         };
-        self.tasks.spawn(supervised.run(start));
+        self.tasks.spawn(held(supervised.run(start)));
     }
 
     /// What the controllers do, in numbers.
@@ -222,7 +223,7 @@ impl Supervised {
             self.health.set(self.place, State::Running);
             // A set of one: the task ends with the supervisor.
             let mut task = JoinSet::new();
-            task.spawn(start());
+            task.spawn(held(start()));
             let ended = tokio::select! {
                 biased;
                 () = self.leadership.ended(&term) => None,

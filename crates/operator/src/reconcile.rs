@@ -18,6 +18,7 @@ use tracing::Instrument as _;
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::panic::panic_text;
+use crate::process::held;
 use crate::queue::Queue;
 use crate::stats::ReconcileStats;
 use crate::written::followed_by_caches;
@@ -141,12 +142,12 @@ where
         };
         let Some(key) = key else { break };
         let (attempt, reconcile) = (attempt.clone(), reconcile.clone());
-        tasks.spawn(async move {
+        tasks.spawn(held(async move {
             let span = tracing::debug_span!("reconcile", controller = name, ?key);
             let reconciling = attempt.make(&key, &reconcile).instrument(span);
             let ended = reconciling.await;
             attempt.settle(&key, ended);
-        });
+        }));
     }
     while tasks.join_next().await.is_some() {}
 }

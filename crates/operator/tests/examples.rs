@@ -267,6 +267,47 @@ async fn the_examples_get_there_whatever_goes_wrong() {
     operator.shutdown().await;
 }
 
+/// A database with disks on two control planes, while everything goes wrong that can.
+#[tokio::test]
+async fn a_database_gets_there_whatever_goes_wrong() {
+    for seed in 1..=4 {
+        let builder = TestCluster::builder().nodes(3).candidates(2).virtual_time().seed(seed);
+        let cluster = builder.faults(Faults::all()).start().await;
+        let mut operator = Operator::new(cluster.environment());
+        mydatabase::define(cluster.client()).await.unwrap();
+        mydatabase::start(&mut operator);
+        cluster.advance(LONG).await;
+        let databases: Api<mydatabase::MyDatabase> = Api::default_namespaced(cluster.client());
+        for name in ["orders", "stock"] {
+            let spec = mydatabase::MyDatabaseSpec { version: "16".into(), members: 2, storage: "1Gi".into() };
+            databases.create(&PostParams::default(), &mydatabase::MyDatabase::new(name, spec)).await.unwrap();
+        }
+        for (members, version) in [(3, "16"), (3, "17"), (1, "17"), (4, "18")] {
+            cluster.advance(2 * LONG).await;
+            let patch = Patch::Merge(json!({ "spec": { "members": members, "version": version } }));
+            databases.patch("orders", &PatchParams::default(), &patch).await.unwrap();
+        }
+        databases.delete("stock", &DeleteParams::background()).await.unwrap();
+        cluster.advance(LONG).await;
+        cluster.end_faults().await;
+        cluster.advance(3 * LONG).await;
+        assert!(cluster.chaos().unwrap().faults() > 0);
+        let found = databases.get("orders").await.unwrap();
+        let status = found.status.unwrap_or_default();
+        let is_up = status.phase == "Running" && status.ready_members == 4;
+        assert!(is_up && status.observed_generation == found.metadata.generation, "seed {seed}: {status:?}");
+        let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
+        let disks: Vec<String> =
+            claims.list(&ListParams::default()).await.unwrap().iter().map(|it| it.name_any()).collect();
+        let expected = ["data-orders-0", "data-orders-1", "data-orders-2", "data-orders-3"];
+        assert_eq!(disks, expected, "seed {seed}");
+        let sets: Api<StatefulSet> = Api::default_namespaced(cluster.client());
+        assert!(sets.get_opt("stock").await.unwrap().is_none(), "seed {seed}");
+        operator.shutdown().await;
+        cluster.shutdown().await;
+    }
+}
+
 /// As people run it: over the network, by a kubeconfig, with endpoints.
 #[tokio::test]
 async fn an_operator_works_in_a_process_of_its_own() {

@@ -35,6 +35,15 @@ pub fn add(total: &mut Amounts, more: &Amounts) {
     }
 }
 
+/// The same with what is needed for nothing else.
+pub fn add_all(total: &mut Amounts, more: Amounts) {
+    if total.is_empty() {
+        *total = more;
+    } else {
+        add(total, &more);
+    }
+}
+
 pub fn add_one(total: &mut Amounts, name: &Text, amount: &Quantity) {
     match total.get_mut(name) {
         Some(known) => *known = known.add(amount),

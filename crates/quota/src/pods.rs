@@ -23,6 +23,7 @@ const RESOURCES: &[&str] = &[
 ];
 const HUGE_PAGES: &str = "hugepages-";
 const REQUESTS: &str = "requests.";
+const LIMITS: &str = "limits.";
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 pub fn counts(name: &str) -> bool {
@@ -40,14 +41,16 @@ pub fn measure(pod: &Value) -> Measure {
     }
     let metadata = pod.get("metadata");
     let grace = metadata.get("deletionGracePeriodSeconds").as_int();
-    let deleted = time::parse(metadata.str("deletionTimestamp")).ok().map(|(seconds, _)| seconds);
+    // Hardly any has one: to find out that nothing is no time takes as long as to read one.
+    let deleted = Some(metadata.str("deletionTimestamp")).filter(|time| !time.is_empty());
+    let deleted = deleted.and_then(|time| time::parse(time).ok()).map(|(seconds, _)| seconds);
     let expires = deleted.zip(grace).map(|(deleted, grace)| deleted.saturating_add(grace));
     let mut usage = Measure::leftover();
     usage.insert(Text::new_static("pods"), count(1));
     for (name, amount) in total(pod, "requests") {
         match name.as_str() {
             "cpu" | "memory" | "ephemeral-storage" => {
-                usage.insert(Text::from(format!("{REQUESTS}{name}")), amount.clone());
+                usage.insert(prefixed(REQUESTS, &name), amount.clone());
                 usage.insert(name, amount);
             }
             _ if name.starts_with(HUGE_PAGES) => {
@@ -62,10 +65,16 @@ pub fn measure(pod: &Value) -> Measure {
     }
     for (name, amount) in total(pod, "limits") {
         if matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") {
-            usage.insert(Text::from(format!("limits.{name}")), amount);
+            usage.insert(prefixed(LIMITS, &name), amount);
         }
     }
     Measure { scopes, usage, expires }
+}
+
+/// The name of an amount in a quota.
+fn prefixed(list: &str, name: &str) -> Text {
+    let known = RESOURCES.iter().find(|known| known.strip_prefix(list) == Some(name));
+    known.map_or_else(|| Text::from(format!("{list}{name}")), |known| Text::new_static(known))
 }
 
 /// What containers say of cpu and memory. None are asked where the pod says it as a whole.
@@ -96,7 +105,7 @@ fn total(pod: &Value, list: &str) -> Amounts {
     let status = Statuses::of(pod);
     let mut total = Amounts::new();
     for container in spec.list("containers") {
-        amounts::add(&mut total, &status.effective(container, list));
+        amounts::add_all(&mut total, status.effective(container, list));
     }
     let (mut sidecars, mut start) = (Amounts::new(), Amounts::new());
     for container in spec.list("initContainers") {

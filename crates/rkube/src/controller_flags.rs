@@ -1,15 +1,26 @@
 //! The flags that tune controllers: those of kube-controller-manager, with its names and defaults.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use clap::Args;
+use rkube_cluster::certificates::Pair;
 use rkube_controllers::Settings;
 
 use crate::flags::GoDuration;
+use crate::identity;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Controllers")]
 pub struct ControllerFlags {
+    /// The authority that signs certificates asked for by CertificateSigningRequests, in PEM; unless given, the cluster's own
+    #[arg(long, value_name = "FILE", requires = "cluster_signing_key_file")]
+    pub cluster_signing_cert_file: Option<PathBuf>,
+
+    /// The key of that authority, in PEM
+    #[arg(long, value_name = "FILE", requires = "cluster_signing_cert_file")]
+    pub cluster_signing_key_file: Option<PathBuf>,
+
     /// How long certificates live that are asked for by CertificateSigningRequests, unless they want less
     #[arg(long, value_name = "DURATION", default_value = "8760h0m0s")]
     pub cluster_signing_duration: GoDuration,
@@ -67,6 +78,82 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "COUNT", default_value = "5")]
     pub concurrent_horizontal_pod_autoscaler_syncs: NonZeroUsize,
 
+    /// How many CronJobs are worked on at a time
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_cron_job_syncs: NonZeroUsize,
+
+    /// How many DaemonSets are worked on at a time
+    #[arg(long, value_name = "COUNT", default_value = "2")]
+    pub concurrent_daemonset_syncs: NonZeroUsize,
+
+    /// How many Deployments are worked on at a time
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_deployment_syncs: NonZeroUsize,
+
+    /// How many services have their Endpoints written at a time
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_endpoint_syncs: NonZeroUsize,
+
+    /// How many pods get claims for their ephemeral volumes at a time
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_ephemeralvolume_syncs: NonZeroUsize,
+
+    /// How many Jobs are worked on at a time
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_job_syncs: NonZeroUsize,
+
+    /// How many namespaces that are to go are worked on at a time
+    #[arg(long, value_name = "COUNT", default_value = "10")]
+    pub concurrent_namespace_syncs: NonZeroUsize,
+
+    /// How many ReplicaSets are worked on at a time
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_replicaset_syncs: NonZeroUsize,
+
+    /// How many ReplicationControllers are worked on at a time
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_rc_syncs: NonZeroUsize,
+
+    /// How many services have their EndpointSlices written at a time
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_service_endpoint_syncs: NonZeroUsize,
+
+    /// How many Secrets and service accounts are looked at because of tokens at a time
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_serviceaccount_token_syncs: NonZeroUsize,
+
+    /// How many StatefulSets are worked on at a time
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_statefulset_syncs: NonZeroUsize,
+
+    /// How many Jobs that have ended are looked at at a time
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_ttl_after_finished_syncs: NonZeroUsize,
+
+    /// How many Endpoints are mirrored at a time
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub mirroring_concurrent_service_endpoint_syncs: NonZeroUsize,
+
+    /// How long changes of pods are gathered before the Endpoints of their services are written
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    pub endpoint_updates_batch_period: GoDuration,
+
+    /// How long changes of pods are gathered before the EndpointSlices of their services are written
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    pub endpointslice_updates_batch_period: GoDuration,
+
+    /// How long changes of Endpoints are gathered before they are mirrored
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    pub mirroring_endpointslice_updates_batch_period: GoDuration,
+
+    /// How many endpoints are in one EndpointSlice at most
+    #[arg(long, value_name = "COUNT", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub max_endpoints_per_slice: u16,
+
+    /// How many addresses of a subset of Endpoints are mirrored at most
+    #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub mirroring_max_endpoints_per_subset: u16,
+
     /// How many ResourceClaims are made or released at a time
     #[arg(long, value_name = "COUNT", default_value = "50")]
     pub concurrent_resourceclaim_syncs: NonZeroUsize,
@@ -109,6 +196,15 @@ pub struct ControllerFlags {
 }
 
 impl ControllerFlags {
+    /// The authority that signs certificates, where it is not the cluster's own.
+    pub fn signing(&self) -> anyhow::Result<Option<Pair>> {
+        let (Some(certificate), Some(key)) = (&self.cluster_signing_cert_file, &self.cluster_signing_key_file) else {
+            return Ok(None);
+        };
+        let certificate = identity::read(certificate, "--cluster-signing-cert-file")?;
+        Ok(Some(Pair { certificate, key: identity::read(key, "--cluster-signing-key-file")? }))
+    }
+
     pub fn settings(&self) -> Settings {
         Settings {
             cluster_signing_duration: self.cluster_signing_duration.0,
@@ -127,6 +223,25 @@ impl ControllerFlags {
             },
             horizontal_pod_autoscaler_initial_readiness_delay: self.horizontal_pod_autoscaler_initial_readiness_delay.0,
             concurrent_horizontal_pod_autoscaler_syncs: self.concurrent_horizontal_pod_autoscaler_syncs.get(),
+            concurrent_cron_job_syncs: self.concurrent_cron_job_syncs.get(),
+            concurrent_daemonset_syncs: self.concurrent_daemonset_syncs.get(),
+            concurrent_deployment_syncs: self.concurrent_deployment_syncs.get(),
+            concurrent_endpoint_syncs: self.concurrent_endpoint_syncs.get(),
+            concurrent_ephemeralvolume_syncs: self.concurrent_ephemeralvolume_syncs.get(),
+            concurrent_job_syncs: self.concurrent_job_syncs.get(),
+            concurrent_namespace_syncs: self.concurrent_namespace_syncs.get(),
+            concurrent_replicaset_syncs: self.concurrent_replicaset_syncs.get(),
+            concurrent_rc_syncs: self.concurrent_rc_syncs.get(),
+            concurrent_service_endpoint_syncs: self.concurrent_service_endpoint_syncs.get(),
+            concurrent_serviceaccount_token_syncs: self.concurrent_serviceaccount_token_syncs.get(),
+            concurrent_statefulset_syncs: self.concurrent_statefulset_syncs.get(),
+            concurrent_ttl_after_finished_syncs: self.concurrent_ttl_after_finished_syncs.get(),
+            mirroring_concurrent_service_endpoint_syncs: self.mirroring_concurrent_service_endpoint_syncs.get(),
+            endpoint_updates_batch_period: self.endpoint_updates_batch_period.0,
+            endpointslice_updates_batch_period: self.endpointslice_updates_batch_period.0,
+            mirroring_endpointslice_updates_batch_period: self.mirroring_endpointslice_updates_batch_period.0,
+            max_endpoints_per_slice: self.max_endpoints_per_slice.into(),
+            mirroring_max_endpoints_per_subset: self.mirroring_max_endpoints_per_subset.into(),
             concurrent_resourceclaim_syncs: self.concurrent_resourceclaim_syncs.get(),
             concurrent_device_taint_eviction_syncs: self.concurrent_device_taint_eviction_syncs.get(),
             concurrent_validating_admission_policy_status_syncs: {
@@ -160,5 +275,23 @@ mod tests {
     fn defaults_of_flags_are_those_of_the_controllers() {
         let line = Line::try_parse_from(["rkube"]).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(format!("{:?}", line.flags.settings()), format!("{:?}", Settings::default()));
+        assert!(line.flags.signing().unwrap().is_none());
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        for flag in [
+            "--cluster-signing-cert-file=ca.crt",
+            "--cluster-signing-key-file=ca.key",
+            "--concurrent-job-syncs=0",
+            "--max-endpoints-per-slice=0",
+            "--max-endpoints-per-slice=1001",
+            "--mirroring-max-endpoints-per-subset=0",
+        ] {
+            assert!(Line::try_parse_from(["rkube", flag]).is_err(), "{flag}");
+        }
+        let both = ["rkube", "--cluster-signing-cert-file=/none/ca.crt", "--cluster-signing-key-file=/none/ca.key"];
+        let line = Line::try_parse_from(both).unwrap_or_else(|error| panic!("{error}"));
+        assert!(line.flags.signing().is_err(), "there are no such files");
     }
 }

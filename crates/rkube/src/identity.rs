@@ -122,7 +122,8 @@ impl IdentityFlags {
     }
 }
 
-fn read(path: &Path, flag: &str) -> anyhow::Result<String> {
+/// What is in the file that a flag names.
+pub fn read(path: &Path, flag: &str) -> anyhow::Result<String> {
     files::read(path)?.with_context(|| format!("there is nothing in {}: check {flag}", path.display()))
 }
 

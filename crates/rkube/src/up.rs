@@ -13,7 +13,6 @@ use anyhow::Context;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::tls;
-use rkube_cluster::parts::{FeatureGates, Settings};
 use rkube_cluster::{ControlPlane, Controllers, Listener, Scheduler};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
@@ -111,15 +110,9 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
     let election = options.election.election(store_is_shared, &config.host_name, lock.identity(&config.host_name))?;
     let controllers = Controllers {
         root_ca: root_ca.clone(),
-        signing: Some(pki.ca.clone()),
+        signing: Some(options.controller_flags.signing()?.unwrap_or_else(|| pki.ca.clone())),
         selection: options.controllers.clone(),
-        settings: Settings {
-            feature_gates: FeatureGates {
-                cluster_trust_bundle: config.features.cluster_trust_bundle,
-                pod_certificate_request: config.features.pod_certificate_request,
-            },
-            ..options.controller_flags.settings()
-        },
+        settings: options.controller_flags.settings(),
         node_ranges,
         election: election.clone(),
         local_path: node.as_ref().map(RealNode::local_path).or_else(|| options.nodes.local_path()),

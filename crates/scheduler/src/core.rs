@@ -47,8 +47,9 @@ pub struct Core {
 pub enum Step {
     /// The pod is to be bound, once its volumes are; then [`Core::bound`] says what became of it.
     Bind { pod: Arc<Pod>, node: Text, volumes: Option<Arc<Work>> },
-    /// No node would have the pod; it waits.
-    Refused { pod: Arc<Pod>, message: String },
+    /// No node would have the pod; it waits. Of a claim that it names nothing may be known only because the cache of claims
+    /// lags behind that of pods: then the pod is tried again when the claim is there, and nobody needs to be told.
+    Refused { pod: Arc<Pod>, message: String, unknown_claim: Option<Text> },
     /// The pod is being deleted, and is not tried.
     Skipped { pod: Arc<Pod> },
 }
@@ -129,9 +130,20 @@ impl Core {
             }
             Decision::Refuse(refusal) => {
                 self.queue.failed(queued, &Failure::Refused(refusal.plugins), now);
-                Some(Step::Refused { pod, message: refusal.message })
+                let unknown_claim = self.unknown_claim(&pod);
+                Some(Step::Refused { pod, message: refusal.message, unknown_claim })
             }
         }
+    }
+
+    /// Something is being written of a pod that was refused: it is not tried before that is [written](Core::written), or
+    /// what is said of it later could be overwritten by it.
+    pub fn writing(&mut self, uid: &Text) {
+        self.queue.hold(uid);
+    }
+
+    pub fn written(&mut self, uid: &str, now: Instant) {
+        self.queue.release(uid, now);
     }
 
     /// Whether [`Core::step`] has something to do.
@@ -169,6 +181,13 @@ impl Core {
 
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// The first claim that the pod names and of which nothing is known.
+    fn unknown_claim(&self, pod: &Pod) -> Option<Text> {
+        let storage = self.snapshot.storage();
+        let mut names = pod.volumes.iter().flat_map(|volumes| volumes.named_claims());
+        names.find(|name| storage.claim(&pod.namespace, name).is_none()).cloned()
     }
 
     fn end_binding(&mut self, uid: &str, now: Instant) -> Option<Queued> {

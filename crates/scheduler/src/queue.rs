@@ -5,7 +5,7 @@
 //! tried: whatever happens, happens before or after.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +57,8 @@ pub struct Queue {
     unschedulable: BTreeMap<PluginSet, BTreeSet<usize>>,
     /// By when they are tried whatever happens.
     unschedulable_until: BTreeSet<(Instant, usize)>,
+    /// Pods that are not to be tried now.
+    held: HashSet<Text>,
     last_order: u64,
 }
 
@@ -74,6 +76,8 @@ enum Place {
     Backoff(Instant),
     BackoffAfterError(Instant),
     Unschedulable(Instant),
+    /// To be tried when it is released.
+    Held,
 }
 
 impl Queued {
@@ -162,6 +166,25 @@ impl Queue {
         }
     }
 
+    /// What is being written of a pod is to be there before more is written: until it is released it is not tried.
+    pub fn hold(&mut self, uid: &Text) {
+        self.held.insert(uid.clone());
+        let waits = |entry: &Entry| !matches!(entry.place, Place::Unschedulable(_));
+        let id = self.by_uid.get(uid).copied().filter(|id| self.entries[*id].as_ref().is_some_and(waits));
+        if let Some(entry) = id.and_then(|id| self.take(id)) {
+            self.put(entry.queued, Place::Held);
+        }
+    }
+
+    pub fn release(&mut self, uid: &str, now: Instant) {
+        self.held.remove(uid);
+        let is_held = |entry: &Entry| entry.place == Place::Held;
+        let id = self.by_uid.get(uid).copied().filter(|id| self.entries[*id].as_ref().is_some_and(is_held));
+        if let Some(entry) = id.and_then(|id| self.take(id)) {
+            self.enqueue(entry.queued, now);
+        }
+    }
+
     /// Whether there is a pod to be tried now.
     pub fn has_work(&self) -> bool {
         !self.active.is_empty() || !self.backoff.is_empty()
@@ -191,6 +214,7 @@ impl Queue {
             return self.put(queued, Place::Unschedulable(now + UNSCHEDULABLE_MAX));
         }
         let place = match queued.backoff_until().filter(|until| *until > now) {
+            _ if self.held.contains(&queued.pod.uid) => Place::Held,
             None => Place::Active,
             Some(until) if queued.errors > 0 => Place::BackoffAfterError(until),
             Some(until) => Place::Backoff(until),
@@ -229,6 +253,7 @@ impl Queue {
                 self.unschedulable.entry(queued.plugins).or_default().insert(id);
                 self.unschedulable_until.insert((until, id));
             }
+            Place::Held => {}
         }
         let known = self.by_uid.insert(queued.pod.uid.clone(), id);
         debug_assert!(known.is_none(), "a pod waits once");
@@ -251,6 +276,7 @@ impl Queue {
                 }
                 self.unschedulable_until.remove(&(until, id))
             }
+            Place::Held => true,
         };
         debug_assert!(was_there, "an entry is where it says");
         self.by_uid.remove(&entry.queued.pod.uid);

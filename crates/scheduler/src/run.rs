@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rkube_machinery::Text;
 use rkube_operator::Caches;
+use rkube_operator::process::held;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
@@ -16,7 +17,7 @@ use crate::follow::follow;
 use crate::shared::Shared;
 use crate::snapshot::storage::work::Work;
 use crate::view::Pod;
-use crate::writes::{bind, condition_patch, set_condition, without_nomination};
+use crate::writes::{bind, condition_patch, is_claim_there, set_condition, without_nomination};
 use crate::{Config, prepare};
 
 /// So many bindings and conditions are written at a time; the loop waits at it. On a slow disk it is this many that share
@@ -52,9 +53,9 @@ pub async fn run(config: Arc<Config>, caches: Caches) {
                     let is_long = matches!(step, Step::Bind { volumes: Some(_), .. });
                     if let Some(write) = act(&config, &shared, &events, step) {
                         if is_long {
-                            preparing.spawn(write)
+                            preparing.spawn(held(write))
                         } else {
-                            writes.spawn(write)
+                            writes.spawn(held(write))
                         };
                     }
                 }
@@ -88,11 +89,28 @@ fn act(config: &Arc<Config>, shared: &Arc<Shared>, events: &Arc<Events>, step: S
     let (config, shared, events) = (config.clone(), shared.clone(), events.clone());
     match step {
         Step::Bind { pod, node, volumes } => Some(bind_pod(config, shared, events, pod, node, volumes).boxed()),
-        Step::Refused { pod, message } => {
+        Step::Refused { pod, message, unknown_claim: None } => {
             events.failed(&pod, &message);
             let patch = condition_patch(&*config.clock, &pod, "Unschedulable", &message)?;
-            Some(async move { set_condition(&config.client, &pod, patch).await }.boxed())
+            shared.with(|core| core.writing(&pod.uid));
+            let write = async move {
+                set_condition(&config.client, &pod, patch).await;
+                shared.with(|core| core.written(&pod.uid, Instant::now()));
+            };
+            Some(write.boxed())
         }
+        Step::Refused { pod, message, unknown_claim: Some(claim) } => Some(
+            async move {
+                if is_claim_there(&config.client, &pod.namespace, &claim).await {
+                    return;
+                }
+                events.failed(&pod, &message);
+                if let Some(patch) = condition_patch(&*config.clock, &pod, "Unschedulable", &message) {
+                    set_condition(&config.client, &pod, patch).await;
+                }
+            }
+            .boxed(),
+        ),
         Step::Skipped { pod } => {
             events.skipped(&pod);
             None

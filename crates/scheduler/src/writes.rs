@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod as ApiPod;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod as ApiPod};
 use rkube_machinery::host::Clock;
 use rkube_machinery::time;
 use rkube_operator::kube::api::{Patch, PatchParams, PostParams, Request};
@@ -62,6 +62,15 @@ pub async fn bind(client: &Client, pod: &Pod, node: &str) -> Binding {
             }
             Err(error) => return Binding::new(found_out(client, pod, node).await, text(&error)),
         }
+    }
+}
+
+/// Whether the API has a claim that no cache has shown yet. Where it cannot be asked it has none.
+pub async fn is_claim_there(client: &Client, namespace: &str, name: &str) -> bool {
+    let claims = Request::new(PersistentVolumeClaim::url_path(&(), Some(namespace)));
+    match claims.get(name, &kube::api::GetParams::default()) {
+        Ok(request) => client.request::<IgnoredAny>(request).await.is_ok(),
+        Err(_) => false,
     }
 }
 

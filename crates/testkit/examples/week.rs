@@ -1,17 +1,24 @@
 //! A virtual week of CronJobs, as `cargo xtask bench controllers` measures it: how many milliseconds it took, and what
-//! happened.
+//! happened. With the argument `faults` everything goes wrong in it at times.
 
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use rkube_operator::kube::Api;
 use rkube_operator::kube::api::{ListParams, PostParams};
-use rkube_testkit::TestCluster;
+use rkube_testkit::{Faults, TestCluster};
 use serde_json::json;
 
+/// The binary's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const CRON_JOBS: usize = 1_000;
-const NODES: usize = 20;
+/// They have room for the pods of all CronJobs at once.
+const NODES: usize = 10;
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Every CronJob fires in it, and its Job ends.
+const AFTERWARDS: Duration = Duration::from_secs(7 * 60 * 60);
 
 #[allow(
     clippy::disallowed_methods,
@@ -20,7 +27,11 @@ const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 )]
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let cluster = TestCluster::builder().nodes(NODES).virtual_time().start().await;
+    let mut builder = TestCluster::builder().nodes(NODES).virtual_time();
+    if std::env::args().nth(1).as_deref() == Some("faults") {
+        builder = builder.faults(Faults::all());
+    }
+    let cluster = builder.start().await;
     let cron_jobs: Api<CronJob> = Api::namespaced(cluster.client(), "default");
     let containers = json!([{ "name": "main", "image": "busybox", "command": ["true"] }]);
     let pods = json!({ "spec": { "restartPolicy": "Never", "containers": containers } });
@@ -34,12 +45,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let begun = Instant::now();
     cluster.advance(WEEK).await;
     let milliseconds = begun.elapsed().as_millis();
+    let mut noted = String::new();
+    if let Some(chaos) = cluster.chaos() {
+        noted = format!("; {} writes, {} faults", chaos.writes(), chaos.faults());
+        cluster.end_faults().await;
+        cluster.advance(AFTERWARDS).await;
+    }
     let jobs = Api::<Job>::namespaced(cluster.client(), "default").list(&ListParams::default()).await?;
     let complete = jobs.iter().filter(|job| job.status.as_ref().is_some_and(|status| status.succeeded == Some(1)));
     let (complete, kept) = (complete.count(), jobs.items.len());
     let never = cron_jobs.list(&ListParams::default()).await?;
     let never =
         never.iter().filter(|one| one.status.as_ref().is_none_or(|status| status.last_successful_time.is_none()));
-    println!("{milliseconds} {complete} of {kept} Jobs that are kept succeeded, {} CronJobs never did", never.count());
+    let never = never.count();
+    println!("{milliseconds} {complete} of {kept} Jobs that are kept succeeded, {never} CronJobs never did{noted}");
     Ok(())
 }

@@ -39,7 +39,7 @@ pub use cluster::{Builder, TestCluster};
 #[cfg(feature = "processes")]
 pub use etcd::Etcd;
 #[cfg(feature = "cluster")]
-pub use faults::{Chaos, Faults, Observer, Safeguard, Seen};
+pub use faults::{Chaos, Faults, Observer, Safeguard, Seen, Writer};
 #[cfg(feature = "cluster")]
 pub use host::fresh_seed;
 #[cfg(feature = "processes")]

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rkube_catalog::{Entry, Resource};
 use rkube_machinery::{GroupResource, Status, Text};
-use rkube_quota::{Amounts, amounts};
+use rkube_quota::amounts;
 use tokio::sync::oneshot;
 
 use super::demand::{Demand, Running};
+use super::known::Known;
 use super::{Quotas, QuotasHandle};
 
 /// So often a quota is read again that others changed meanwhile.
@@ -33,14 +34,15 @@ struct Waiting {
 
 pub struct Charging {
     cache: Option<Arc<Resource>>,
+    known: Arc<Known>,
     quotas: QuotasHandle,
     /// Those who wait, by namespace. A namespace that is here has a task. No more can wait than there are requests.
     waiting: Mutex<HashMap<Text, Vec<Waiting>>>,
 }
 
 impl Charging {
-    pub fn new(cache: Option<Arc<Resource>>, quotas: QuotasHandle) -> Charging {
-        Charging { cache, quotas, waiting: Mutex::default() }
+    pub fn new(cache: Option<Arc<Resource>>, known: Arc<Known>, quotas: QuotasHandle) -> Charging {
+        Charging { cache, known, quotas, waiting: Mutex::default() }
     }
 
     pub fn charge(self: &Arc<Self>, namespace: &str, demand: Demand) -> oneshot::Receiver<Outcome> {
@@ -122,7 +124,7 @@ impl Task {
             running = Vec::new();
             for name in overtaken {
                 match quotas.read(&self.namespace, &name).await {
-                    Ok(found) => running.extend(found.map(Running::new)),
+                    Ok(found) => running.extend(found.map(|entry| Running::new(entry, &self.charging.known))),
                     Err(status) => return refuse(batch, &status),
                 }
             }
@@ -134,7 +136,7 @@ impl Task {
         let cached = self.charging.cache.iter().flat_map(|cache| cache.entries_within(&self.namespace));
         let latest = cached.map(|cached| {
             let own = written.get(&cached.object.name).filter(|own| own.revision > cached.revision);
-            Running::new(own.cloned().unwrap_or(cached))
+            Running::new(own.cloned().unwrap_or(cached), &self.charging.known)
         });
         latest.collect()
     }
@@ -148,9 +150,8 @@ fn settle(batch: Vec<Waiting>, running: &mut [Running]) -> Vec<Waiting> {
             Err(why) => answer(waiting, Err(Failure::Exceeded(why))),
             Ok(charges) if charges.is_empty() => answer(waiting, Ok(())),
             Ok(charges) => {
-                for (place, used) in charges {
-                    running[place].quota.used = Some(used);
-                    running[place].is_changed = true;
+                for (place, sums) in charges {
+                    running[place].charge(sums);
                 }
                 charged.push(waiting);
             }
@@ -166,9 +167,9 @@ async fn write(
     written: &mut BTreeMap<Text, Entry>,
 ) -> Result<Vec<Text>, Status> {
     let mut overtaken = Vec::new();
-    for running in running.into_iter().filter(|running| running.is_changed) {
-        let used = amounts::to_value(running.quota.used.as_ref().unwrap_or(&Amounts::new()));
-        match quotas.write_used(&running.entry, used).await {
+    for running in running {
+        let Some(charged) = &running.charged else { continue };
+        match quotas.write_used(&running.entry, amounts::to_value(charged)).await {
             Ok(entry) => {
                 written.insert(running.name().clone(), entry);
             }

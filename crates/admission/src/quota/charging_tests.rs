@@ -112,7 +112,7 @@ async fn charge(used: i64, pods: usize, leaving: usize, fates: &[Fate]) -> (Vec<
     let writer: std::sync::Weak<Fake> = Arc::downgrade(&fake);
     let handle = QuotasHandle::new(OnceLock::new());
     handle.get_or_init(|| writer);
-    let charging = Arc::new(Charging::new(Some(cache), handle));
+    let charging = Arc::new(Charging::new(Some(cache), Arc::default(), handle));
     let (served, user) = (catalog.find("", "v1", "pods").unwrap(), User::default());
     let pod = object! { "spec": object! {} };
     let demand = || Demand::new(Evaluator::Pods, &creation(served, &user), &pod, 0);

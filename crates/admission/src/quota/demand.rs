@@ -1,12 +1,14 @@
 //! What a write asks of quotas, and what they answer. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rkube_catalog::Entry;
 use rkube_machinery::quantity::Quantity;
 use rkube_machinery::{Text, Value};
 use rkube_quota::{Amounts, Container, Evaluator, Quota, Scopes, amounts};
 
+use super::known::Known;
 use crate::Attributes;
 
 type Says = fn(&Container) -> bool;
@@ -21,16 +23,29 @@ const SAID: [(&str, Says); 6] = [
     ("requests.memory", |container| container.requests_memory),
 ];
 
+/// What is then used of those resources that something is taken of.
+pub type Sums = Vec<(Text, Quantity)>;
+
 /// A quota with what is charged to it and not yet written.
 pub struct Running {
     pub entry: Entry,
-    pub quota: Quota,
-    pub is_changed: bool,
+    pub quota: Arc<Quota>,
+    /// What is used of it with what is charged; None as long as that is nothing.
+    pub charged: Option<Amounts>,
 }
 
 impl Running {
-    pub fn new(entry: Entry) -> Running {
-        Running { quota: Quota::read(entry.object.tree()), entry, is_changed: false }
+    pub fn new(entry: Entry, known: &Known) -> Running {
+        Running { quota: known.read(&entry), entry, charged: None }
+    }
+
+    pub fn charge(&mut self, sums: Sums) {
+        let charged = self.charged.get_or_insert_with(|| self.quota.used.clone().unwrap_or_default());
+        charged.extend(sums);
+    }
+
+    fn used(&self) -> Option<&Amounts> {
+        self.charged.as_ref().or(self.quota.used.as_ref())
     }
 
     pub fn name(&self) -> &Text {
@@ -70,7 +85,7 @@ impl Demand {
 
     /// What is used of each quota, by its place, once this is charged; or why it is refused. Quotas that it takes nothing of
     /// are left out.
-    pub fn check(&self, quotas: &[Running]) -> Result<Vec<(usize, Amounts)>, String> {
+    pub fn check(&self, quotas: &[Running]) -> Result<Vec<(usize, Sums)>, String> {
         let mut concerned = Vec::new();
         for (place, running) in quotas.iter().enumerate() {
             if running.quota.is_about(&self.evaluator, &self.scopes) {
@@ -85,7 +100,10 @@ impl Demand {
         }
         let mut charges = Vec::new();
         for place in concerned {
-            charges.extend(self.charge(&quotas[place])?.map(|used| (place, used)));
+            let sums = self.charge(&quotas[place])?;
+            if !sums.is_empty() {
+                charges.push((place, sums));
+            }
         }
         Ok(charges)
     }
@@ -97,7 +115,7 @@ impl Demand {
         if let Some(missing) = self.missing(&counted) {
             return Err(format!("failed quota: {}: must specify {missing}", running.name()));
         }
-        let is_known = |name: &&Text| running.quota.used.as_ref().is_some_and(|used| used.contains_key(*name));
+        let is_known = |name: &&Text| running.used().is_some_and(|used| used.contains_key(*name));
         if !counted.iter().all(is_known) {
             let names: Vec<&str> = counted.iter().map(|name| name.as_str()).collect();
             return Err(format!("status unknown for quota: {}, resources: {}", running.name(), names.join(",")));
@@ -120,13 +138,12 @@ impl Demand {
         (!texts.is_empty()).then(|| texts.join("; "))
     }
 
-    /// What is used once this is charged; None if it takes nothing.
-    fn charge(&self, running: &Running) -> Result<Option<Amounts>, String> {
-        let Quota { hard: Some(hard), used: Some(used), .. } = &running.quota else { return Ok(None) };
+    /// What is used once this is charged, of what it takes.
+    fn charge(&self, running: &Running) -> Result<Sums, String> {
+        let Some((hard, used)) = running.quota.hard.as_ref().zip(running.used()) else { return Ok(Sums::new()) };
         // What a quota did not count before, it counts as a whole.
         let before = self.before.as_ref().filter(|(scopes, _)| running.quota.is_about(&self.evaluator, scopes));
-        let mut charged = used.clone();
-        let (mut is_charged, mut exceeded) = (false, Exceeded::default());
+        let (mut sums, mut exceeded) = (Sums::new(), Exceeded::default());
         for (name, limit) in hard {
             let Some(amount) = self.usage.get(name) else { continue };
             let had = before.and_then(|(_, before)| before.get(name));
@@ -134,18 +151,18 @@ impl Demand {
             if requested <= Quantity::ZERO {
                 continue;
             }
-            is_charged = true;
-            amounts::add_one(&mut charged, name, &requested);
-            if charged.get(name).is_some_and(|sum| sum > limit) {
+            let sum = used.get(name).map_or_else(|| requested.clone(), |used| used.add(&requested));
+            if sum > *limit {
                 exceeded.requested.insert(name.clone(), requested);
                 exceeded.used.extend(used.get(name).map(|used| (name.clone(), used.clone())));
                 exceeded.limited.insert(name.clone(), limit.clone());
             }
+            sums.push((name.clone(), sum));
         }
         if !self.is_reported && !exceeded.requested.is_empty() {
             return Err(exceeded.text(running.name()));
         }
-        Ok(is_charged.then_some(charged))
+        Ok(sums)
     }
 }
 

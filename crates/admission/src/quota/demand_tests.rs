@@ -21,7 +21,8 @@ fn quota(name: &str, spec: Value, hard: Value, used: Value) -> Running {
         }
     }
     quota.set("status", status);
-    Running::new(Entry { object: Arc::new(Object::new(&quota, &served.kind)), revision: 1 })
+    let entry = Entry { object: Arc::new(Object::new(&quota, &served.kind)), revision: 1 };
+    Running::new(entry, &Known::default())
 }
 
 fn plain(hard: Value, used: Value) -> Running {
@@ -53,9 +54,13 @@ fn outcome(demand: &Demand, quotas: &[Running]) -> String {
     match demand.check(quotas) {
         Err(why) => why,
         Ok(charges) => {
-            let texts: Vec<String> =
-                charges.iter().map(|(place, used)| format!("{place}: {}", amounts::to_text(used))).collect();
-            texts.join("; ")
+            let text = |(place, sums): (usize, Sums)| {
+                let Running { entry, quota, .. } = &quotas[place];
+                let mut running = Running { entry: entry.clone(), quota: quota.clone(), charged: None };
+                running.charge(sums);
+                format!("{place}: {}", amounts::to_text(running.used().unwrap()))
+            };
+            charges.into_iter().map(text).collect::<Vec<_>>().join("; ")
         }
     }
 }

@@ -10,6 +10,7 @@
 
 mod charging;
 mod demand;
+mod known;
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -23,6 +24,7 @@ use rkube_quota::Evaluator;
 use crate::{Attributes, Operation, Plugin, Step};
 use charging::{Charging, Failure};
 use demand::{Demand, Running};
+use known::Known;
 
 pub const NAME: &str = "ResourceQuota";
 
@@ -45,13 +47,15 @@ pub struct ResourceQuota {
     /// None where they are not served.
     cache: Option<Arc<Resource>>,
     clock: Arc<dyn Clock>,
+    known: Arc<Known>,
     charging: Arc<Charging>,
 }
 
 impl ResourceQuota {
     pub fn new(cache: Option<Arc<Resource>>, quotas: QuotasHandle, clock: Arc<dyn Clock>) -> ResourceQuota {
-        let charging = Arc::new(Charging::new(cache.clone(), quotas));
-        ResourceQuota { cache, clock, charging }
+        let known = Arc::new(Known::default());
+        let charging = Arc::new(Charging::new(cache.clone(), known.clone(), quotas));
+        ResourceQuota { cache, clock, known, charging }
     }
 }
 
@@ -67,7 +71,7 @@ impl Plugin for ResourceQuota {
             return Step::Now(Ok(()));
         }
         let Some(demand) = demand_of(attributes, object, self.clock.now_micros()) else { return Step::Now(Ok(())) };
-        let quotas: Vec<Running> = entries.into_iter().map(Running::new).collect();
+        let quotas: Vec<Running> = entries.into_iter().map(|entry| Running::new(entry, &self.known)).collect();
         match demand.check(&quotas) {
             Err(why) => return Step::Now(Err(attributes.forbidden(object, why))),
             Ok(charges) if charges.is_empty() || attributes.dry_run => return Step::Now(Ok(())),

@@ -15,9 +15,11 @@ const PART_OF: &str = "rbac.authorization.k8s.io/aggregate-to-";
 type Gate = fn(&Features) -> bool;
 
 /// What gates add.
-const GATED: [(Gate, &str); 2] = [
+const GATED: [(Gate, &str); 4] = [
     (|features| features.cluster_trust_bundle, include_str!("gated/ClusterTrustBundle.txt")),
     (|features| features.pod_certificate_request, include_str!("gated/PodCertificateRequest.txt")),
+    (|features| features.storage_version_api, include_str!("gated/StorageVersionAPI.txt")),
+    (|features| features.storage_version_migrator, include_str!("gated/StorageVersionMigrator.txt")),
 ];
 
 /// All of them, as they are made in a new cluster.

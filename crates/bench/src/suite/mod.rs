@@ -4,6 +4,7 @@
 mod controllers;
 mod custom;
 mod garbage;
+mod kept;
 mod node;
 mod quotas;
 mod reconciles;

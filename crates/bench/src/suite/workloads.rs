@@ -85,8 +85,17 @@ async fn lost_node(suite: &mut Suite) -> Result<()> {
     let node = json!({ "kind": "Node", "metadata": { "annotations": annotations }, "status": { "capacity": room } });
     std::fs::write(&template, node.to_string())?;
     let template = template.display().to_string();
-    let soon = ["--node-monitor-period=500ms", "--node-monitor-grace-period=6s", "--sim-node-template", &template];
-    let rkube = Rkube::start(suite, "lost", &[&soon[..], &["--sim-nodes", "3"]].concat()).await?;
+    let flags = [
+        "--node-monitor-period=500ms",
+        "--node-monitor-grace-period=6s",
+        // A node has addresses for all of them.
+        "--node-cidr-mask-size=22",
+        "--sim-node-template",
+        &template,
+        "--sim-nodes",
+        "3",
+    ];
+    let rkube = Rkube::start(suite, "lost", &flags).await?;
     let server = &rkube.server;
     ready_nodes(server, 3).await?;
     let list: Value = serde_json::from_slice(&server.once(Call::get("/api/v1/nodes")).await?)?;
@@ -113,8 +122,9 @@ async fn lost_node(suite: &mut Suite) -> Result<()> {
     })
     .await?;
     let tainted = Instant::now();
-    // Those of the lost node are not ready: the others are all that count.
-    tokio::time::sleep(TOLERATION / 2).await;
+    // Those of the lost node are said not to be ready: from there on the others are all that count.
+    let deployment = format!("{}/lost", controllers::DEPLOYMENTS);
+    until(server, &deployment, |found| found["status"]["availableReplicas"] != LOST_PODS).await?;
     controllers::available(server, "lost", LOST_PODS).await?;
     let milliseconds = (tainted.elapsed().as_secs_f64() - TOLERATION.as_secs_f64()).max(0.0) * 1e3;
     progress(&format!("{}: {milliseconds:.0} ms", figures::LOST_NODE.name));

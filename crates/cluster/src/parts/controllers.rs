@@ -5,9 +5,11 @@ use std::sync::{Arc, OnceLock};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use rkube_access::UserRef;
 use rkube_access::authenticate::service_account::LegacyClaims;
-use rkube_apiserver::ApiServer;
-pub use rkube_controllers::{FeatureGates, LocalMachine, LocalPath, NodeRanges, Selection, Settings};
-use rkube_controllers::{LOCAL_PATH_PROVISIONER, NewCertificate, SignCertificate, SignToken, TokenClaims};
+use rkube_apiserver::{ApiServer, Features};
+use rkube_controllers::{
+    FeatureGates, LOCAL_PATH_PROVISIONER, NewCertificate, SignCertificate, SignToken, TokenClaims,
+};
+pub use rkube_controllers::{LocalMachine, LocalPath, NodeRanges, Selection, Settings};
 use rkube_operator::{Caches, Leadership, Manager};
 use tokio::sync::Notify;
 
@@ -95,6 +97,7 @@ async fn first_namespace(host: Host) {
 
 fn start(options: Controllers, host: &Host) -> Manager {
     let Controllers { root_ca, signing, selection, settings, node_ranges, election, local_path } = options;
+    let settings = Settings { feature_gates: feature_gates(host.server().features()), ..settings };
     let caches = Caches::new(host.source(component_user(MANAGER_USER, &[])));
     let elected = Elected { lease: AGENT, user: component_user(MANAGER_USER, &[]), agent: AGENT, component: AGENT };
     let (manager, clients) = elected.manager(election, host, &caches);
@@ -112,6 +115,17 @@ fn start(options: Controllers, host: &Host) -> Manager {
         local_path,
     };
     rkube_controllers::start_with(manager, &config)
+}
+
+/// One process has one set of gates: the server's.
+fn feature_gates(features: &Features) -> FeatureGates {
+    FeatureGates {
+        cluster_trust_bundle: features.cluster_trust_bundle,
+        max_unavailable_stateful_set: features.max_unavailable_stateful_set,
+        pod_certificate_request: features.pod_certificate_request,
+        storage_version_api: features.storage_version_api,
+        storage_version_migrator: features.storage_version_migrator,
+    }
 }
 
 /// Makes tokens for Secrets with the server's key.

@@ -11,7 +11,7 @@ mod real_node;
 mod scheduler;
 mod simulated_nodes;
 
-pub use controllers::{Controllers, FeatureGates, LocalMachine, LocalPath, NodeRanges, Selection, Settings};
+pub use controllers::{Controllers, LocalMachine, LocalPath, NodeRanges, Selection, Settings};
 pub use election::{Election, Timing};
 pub use real_node::RealNode;
 pub use scheduler::Scheduler;

@@ -50,7 +50,9 @@ impl Manager {
                 self.delete(owner, &job.name).await?;
             }
             match self.create(owner, &cron, at).await {
-                Ok(made) => status.active.extend(made),
+                Ok(Some(made)) => status.active.push(made),
+                // Who made it notes it.
+                Ok(None) => status.last_schedule_time.clone_from(&cron.status.last_schedule_time),
                 Err(error) => {
                     // It is due until it is made.
                     status.last_schedule_time.clone_from(&cron.status.last_schedule_time);

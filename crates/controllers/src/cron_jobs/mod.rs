@@ -18,11 +18,9 @@ use crate::jobs::{self, ByController, Job};
 use view::CronJob;
 
 const NAME: &str = "cronjob-controller";
-/// As many CronJobs at a time as upstream's.
-const WORKERS: usize = 5;
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
+    let Context { client, caches, clock, settings } = context;
     let queue: Queue<Key> = Queue::new();
     let (adding, now) = (queue.clone(), clock.clone());
     let cron_jobs = view::cron_jobs(&caches).on_change(move |change: &Change<'_, CronJob>| {
@@ -52,7 +50,7 @@ pub async fn run(context: Context) {
     jobs.synced().await;
     let events = Recorder::start(client.clone(), clock.clone(), NAME);
     let manager = Arc::new(act::Manager { client, clock, events, cron_jobs, jobs, queue: queue.clone() });
-    rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+    rkube_operator::run(NAME, queue, settings.concurrent_cron_job_syncs, move |key: Key| {
         let manager = manager.clone();
         async move { manager.reconcile(&key).await.map_err(rkube_operator::Error::from) }
     })

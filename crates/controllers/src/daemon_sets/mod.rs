@@ -28,8 +28,6 @@ use placement::Fit;
 use view::DaemonSet;
 
 const NAME: &str = "daemonset-controller";
-/// As many sets at a time as upstream's.
-const WORKERS: usize = 2;
 /// A look at a set costs by its pods: after a change it waits for others for so long per pod, at most for the second.
 const GATHER_PER_POD: Duration = Duration::from_micros(10);
 const GATHER_MAX: Duration = Duration::from_millis(100);
@@ -37,7 +35,7 @@ const GATHER_MAX: Duration = Duration::from_millis(100);
 const GATHER_MIN: Duration = Duration::from_millis(1);
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
+    let Context { client, caches, clock, settings } = context;
     let queue: Queue<Key> = Queue::new();
     let backoffs: Arc<Mutex<Backoffs>> = Arc::default();
     let (adding, forgetting) = (queue.clone(), backoffs.clone());
@@ -87,7 +85,7 @@ pub async fn run(context: Context) {
     let events = Recorder::start(client.clone(), clock.clone(), NAME);
     let manager =
         Arc::new(act::Manager { client, clock, events, sets, pods, nodes, revisions, queue: queue.clone(), backoffs });
-    rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+    rkube_operator::run(NAME, queue, settings.concurrent_daemonset_syncs, move |key: Key| {
         let manager = manager.clone();
         async move { manager.reconcile(&key).await.map_err(rkube_operator::Error::from) }
     })

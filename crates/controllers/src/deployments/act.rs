@@ -235,12 +235,18 @@ impl Manager {
     }
 
     async fn scale(&self, deployment: &Deployment, sets: &Sets, scalings: &[Scaling]) -> Result<(), Error> {
+        // A set may be scaled twice: the second time it is as the first one left it.
+        let mut versions: HashMap<&str, String> = HashMap::new();
         for Scaling { set, from, to } in scalings {
             let Some(set) = sets.all().find(|known| known.item.name == *set) else { continue };
             let mut object = requests::whole(&set.item)?;
+            if let Some(version) = versions.get(set.item.name.as_str()) {
+                object["metadata"]["resourceVersion"] = version.as_str().into();
+            }
             object["spec"]["replicas"] = (*to).into();
             annotate(&mut object, &revisions::sizes(deployment));
-            requests::replace(&self.client, &path_of(set), &object).await?;
+            let written = requests::replace(&self.client, &path_of(set), &object).await?;
+            versions.insert(&set.item.name, written.metadata.resource_version);
             if from != to {
                 let direction = if from < to { "up" } else { "down" };
                 let message = format!("Scaled {direction} replica set {} from {from} to {to}", set.item.name);

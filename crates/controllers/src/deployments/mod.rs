@@ -24,11 +24,9 @@ use rkube_operator::events::Recorder;
 pub use view::{Deployment, deployments};
 
 const NAME: &str = "deployment-controller";
-/// As many Deployments at a time as upstream's.
-const WORKERS: usize = 5;
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
+    let Context { client, caches, clock, settings } = context;
     let queue: Queue<Key> = Queue::new();
     let adding = queue.clone();
     let deployments = view::deployments(&caches).on_change(move |change| adding.add(change.key.clone()));
@@ -54,7 +52,7 @@ pub async fn run(context: Context) {
         queue: queue.clone(),
         done: Mutex::default(),
     });
-    rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+    rkube_operator::run(NAME, queue, settings.concurrent_deployment_syncs, move |key: Key| {
         let manager = manager.clone();
         async move { manager.reconcile(&key).await.map_err(rkube_operator::Error::from) }
     })

@@ -155,7 +155,8 @@ fn roll(deployment: &Deployment, sets: &Sets) -> Work {
     }
 }
 
-/// Takes replicas from old sets, as far as enough pods stay available: those that are not available first.
+/// Takes replicas from old sets, as far as enough pods stay available: those that are not available first, in a step of
+/// their own.
 fn shrink_old(deployment: &Deployment, sets: &Sets, new: &Set) -> Work {
     let min_available = deployment.replicas - deployment.max_unavailable();
     let new_unavailable = new.replicas - new.status.available_replicas;
@@ -164,18 +165,24 @@ fn shrink_old(deployment: &Deployment, sets: &Sets, new: &Set) -> Work {
     if old.is_empty() || may_go <= 0 {
         return Work::Nothing;
     }
-    let mut scalings: Vec<Scaling> = old.iter().map(|set| scaling(set, set.replicas)).collect();
-    for (set, scaling) in old.iter().zip(&mut scalings) {
-        let unhealthy = (set.replicas - set.status.available_replicas).clamp(0, may_go.max(0));
-        scaling.to -= unhealthy;
-        may_go -= unhealthy;
+    let (mut scalings, mut sizes) = (Vec::new(), Vec::new());
+    for set in &old {
+        let unhealthy = set.replicas - set.status.available_replicas;
+        // It was made smaller just now: what is available without those pods is known once its status tells.
+        if unhealthy < 0 && may_go > 0 {
+            return scale_to(scalings);
+        }
+        let cleaned = scaling(set, set.replicas - unhealthy.clamp(0, may_go));
+        may_go -= cleaned.from - cleaned.to;
+        sizes.push(cleaned.to);
+        scalings.push(cleaned);
     }
     let available: i64 = old.iter().map(|set| set.status.available_replicas).sum();
     let mut too_many = available + new.status.available_replicas - min_available;
-    for scaling in &mut scalings {
-        let less = scaling.to.min(too_many.max(0));
-        scaling.to -= less;
+    for (set, size) in old.iter().zip(sizes) {
+        let less = size.min(too_many.max(0));
         too_many -= less;
+        scalings.push(Scaling { from: size, ..scaling(set, size - less) });
     }
     scale_to(scalings)
 }

@@ -123,8 +123,11 @@ fn rolling_updates_keep_enough_pods_and_make_not_too_many() {
         // Pods that are not available go first, even if the others have to stay.
         (10, bounds(json!(3), json!(2)), "a:10/7 new:3/0", "a 10>8"),
         (10, bounds(json!(3), json!(2)), "a:8/8 new:5/0", "nothing"),
-        (10, bounds(json!(3), json!(2)), "a:4/4 b:4/0 new:5/5", "a 4>3, b 4>0"),
-        (10, bounds(json!(3), json!(2)), "a:2/1 b:11/11 new:0/0", "a 2>0, b 11>8"),
+        (10, bounds(json!(3), json!(2)), "a:4/4 b:4/0 new:5/5", "b 4>0, a 4>3"),
+        (10, bounds(json!(3), json!(2)), "a:2/1 b:11/11 new:0/0", "a 2>1, a 1>0, b 11>8"),
+        // Nobody knows how many are available of a set that was made smaller just now.
+        (3, usual(), "a:2/3 new:2/2", "nothing"),
+        (10, bounds(json!(3), json!(2)), "a:4/2 b:2/4 new:7/7", "a 4>2"),
         (2, bounds(json!(0), json!(1)), "a:2/2 new:0/0", "a 2>1"),
         (2, bounds(json!(0), json!(1)), "a:1/1 new:0/0", "new 0>1"),
         // Where rounding leaves no room at all, one pod may be missing.

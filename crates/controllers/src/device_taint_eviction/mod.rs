@@ -117,12 +117,10 @@ impl Manager {
             "message": "Device Taint manager: deleting due to NoExecute taint",
             "lastTransitionTime": time::format_seconds(self.clock.now_seconds()),
         });
-        // Another pod of the same name is none of ours.
-        let patch = json!({ "metadata": { "uid": pod.uid.as_str() }, "status": { "conditions": [condition] } });
         let path = path_of(pod);
         let preconditions = json!({ "preconditions": { "uid": pod.uid.as_str() } });
         let gone = |error: &kube::Error| is_not_found(error) || requests::is_conflict(error);
-        match requests::patch(&self.client, &format!("{path}/status"), &patch).await {
+        match requests::set_pod_condition(&self.client, &path, &pod.uid, json!({}), condition).await {
             Err(error) if gone(&error) => return Ok(()),
             other => other?,
         };

@@ -28,7 +28,6 @@ use crate::services::{self, Service};
 use plan::Desired;
 
 const NAME: &str = "endpoints-controller";
-const WORKERS: usize = 5;
 
 struct Controller {
     client: Client,
@@ -41,10 +40,10 @@ struct Controller {
 }
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
+    let Context { client, caches, clock, settings } = context;
     let recorder = Recorder::start(client.clone(), clock, "endpoint-controller");
     let queue: Queue<Key> = Queue::new();
-    let (services, pods) = services::follow(&caches, &queue);
+    let (services, pods) = services::follow(&caches, &queue, settings.endpoint_updates_batch_period);
     let adding = queue.clone();
     let endpoints = endpoints::informer(&caches).on_change(move |change| {
         if change.new.is_none() {
@@ -65,7 +64,7 @@ pub async fn run(context: Context) {
         pauses: Mutex::default(),
         recorder,
     });
-    rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+    rkube_operator::run(NAME, queue, settings.concurrent_endpoint_syncs, move |key: Key| {
         let controller = controller.clone();
         async move { controller.reconcile(&key).await }
     })

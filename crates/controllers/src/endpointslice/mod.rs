@@ -2,6 +2,8 @@
 //! that it has labelled as its own. (Those of a service that is gone are garbage, and are collected.)
 
 mod plan;
+mod topology;
+mod zones;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,11 +28,11 @@ use crate::services::pause::Pauses;
 use crate::services::slices::{self, BY_PODS, Slice, ports_json};
 use crate::services::trigger::Seen;
 use crate::services::write::{self, NewSlice, Writer};
-use crate::services::{self, Family, Service};
-use plan::{Content, Plan};
+use crate::services::{self, Family, Service, Traffic};
+use plan::{Content, Plan, Unchanged};
+use topology::{Told, Topology};
 
 const NAME: &str = "endpointslice-controller";
-const WORKERS: usize = 5;
 /// How soon what failed is tried again, at first and at last; upstream's.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(1000);
@@ -46,22 +48,28 @@ struct Controller {
     seen: Mutex<Seen>,
     pauses: Mutex<Pauses>,
     without_nodes: Arc<Mutex<BTreeSet<Key>>>,
+    topology: Arc<Topology>,
     recorder: Recorder,
+    /// So many are in one slice at most.
+    endpoints_max: usize,
 }
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
+    let Context { client, caches, clock, settings } = context;
     let recorder = Recorder::start(client.clone(), clock, "endpoint-slice-controller");
     let retry = Options { backoff_first: RETRY_FIRST, backoff_max: RETRY_MAX, ..Options::default() };
     let queue: Queue<Key> = Queue::with(retry);
-    let (services, pods) = services::follow(&caches, &queue);
+    let (services, pods) = services::follow(&caches, &queue, settings.endpointslice_updates_batch_period);
     let slices = follow_slices(&caches, &queue);
     let without_nodes: Arc<Mutex<BTreeSet<Key>>> = Arc::default();
-    let nodes = follow_nodes(&caches, &queue, &without_nodes);
+    let topology: Arc<Topology> = Arc::default();
+    let nodes = follow_nodes(&caches, &queue, &without_nodes, &topology);
     services.synced().await;
     pods.synced().await;
     slices.synced().await;
     nodes.synced().await;
+    topology.look(&nodes);
+    let looking = look_at_nodes(topology.clone(), nodes::informer(&caches), queue.clone());
     let controller = Arc::new(Controller {
         client,
         services,
@@ -71,13 +79,23 @@ pub async fn run(context: Context) {
         seen: Mutex::default(),
         pauses: Mutex::default(),
         without_nodes,
+        topology,
         recorder,
+        endpoints_max: settings.max_endpoints_per_slice,
     });
-    rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+    let running = rkube_operator::run(NAME, queue, settings.concurrent_service_endpoint_syncs, move |key: Key| {
         let controller = controller.clone();
         async move { controller.reconcile(&key).await }
-    })
-    .await;
+    });
+    futures::future::join(looking, running).await;
+}
+
+/// When zones have other parts of the nodes, some services need other hints.
+async fn look_at_nodes(topology: Arc<Topology>, nodes: Informer<Node>, queue: Queue<Key>) {
+    loop {
+        topology.changed.notified().await;
+        topology.look(&nodes).into_iter().for_each(|key| queue.add(key));
+    }
 }
 
 fn follow_slices(caches: &Caches, queue: &Queue<Key>) -> Informer<Slice> {
@@ -92,9 +110,17 @@ fn follow_slices(caches: &Caches, queue: &Queue<Key>) -> Informer<Slice> {
 }
 
 /// A node that comes may be the one that services wait for.
-fn follow_nodes(caches: &Caches, queue: &Queue<Key>, without_nodes: &Arc<Mutex<BTreeSet<Key>>>) -> Informer<Node> {
-    let (adding, waiting) = (queue.clone(), without_nodes.clone());
+fn follow_nodes(
+    caches: &Caches,
+    queue: &Queue<Key>,
+    without_nodes: &Arc<Mutex<BTreeSet<Key>>>,
+    topology: &Arc<Topology>,
+) -> Informer<Node> {
+    let (adding, waiting, topology) = (queue.clone(), without_nodes.clone(), topology.clone());
     nodes::informer(caches).on_change(move |change| {
+        if topology::is_concerned(change.old, change.new) {
+            topology.changed.notify_one();
+        }
         if change.old.is_none() {
             std::mem::take(&mut *waiting.lock()).into_iter().for_each(|key| adding.add(key));
         }
@@ -120,6 +146,7 @@ impl Controller {
             self.seen.lock().forget(key);
             self.pauses.lock().forget(key);
             self.without_nodes.lock().remove(key);
+            self.topology.forget(key);
             return Ok(Action::done());
         };
         if !service.is_selecting() {
@@ -156,12 +183,15 @@ impl Controller {
         let zone = |node: &str| self.nodes.get("", node).map(|node| node.zone.clone());
         for family in &families {
             let of_family = existing.iter().filter(|slice| slice.address_type == family.name() && !slice.deleting);
-            let mut plan = plan::plan(service, pods, &zone, &of_family.collect::<Vec<_>>(), *family);
+            let of_family = of_family.collect::<Vec<_>>();
+            let (mut plan, unchanged) = plan::plan(service, pods, &zone, &of_family, *family, self.endpoints_max);
+            let told = self.give_hints(service, *family, &mut plan, unchanged);
             if !plan.left_out.is_empty() {
                 self.without_nodes.lock().insert(service.key());
             }
             failed.append(&mut plan.left_out);
             failed.extend(write_plan(&writer, service, *family, plan, changed).await.err());
+            told.into_iter().for_each(|told| self.tell(service, &told));
         }
         // Of families that the service has no more.
         for slice in existing.iter().filter(|slice| !families.iter().any(|family| slice.address_type == family.name()))
@@ -174,6 +204,31 @@ impl Controller {
         }
         failed.dedup();
         failed
+    }
+
+    /// What is to be told of it.
+    fn give_hints(
+        &self,
+        service: &Service,
+        family: Family,
+        plan: &mut Plan,
+        unchanged: Vec<Unchanged<'_>>,
+    ) -> Option<Told> {
+        if service.traffic == Some(Traffic::ByZones) {
+            let given = zones::give(plan, unchanged, self.topology.shares().as_deref());
+            return self.topology.remember(&service.key(), family, given);
+        }
+        plan::give_hints(plan, unchanged, service.traffic);
+        self.topology.forget_family(&service.key(), family)
+    }
+
+    fn tell(&self, service: &Service, told: &Told) {
+        let about = about(service);
+        if told.warning {
+            self.recorder.warn(&about, told.reason, told.message.as_str());
+        } else {
+            self.recorder.normal(&about, told.reason, told.message.as_str());
+        }
     }
 }
 

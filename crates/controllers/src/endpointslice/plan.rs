@@ -15,9 +15,6 @@ use crate::services::slices::{
 use crate::services::subsets::Reference;
 use crate::services::{ClusterIp, Family, HEADLESS, Port, Service, Traffic};
 
-/// So many endpoints go into a slice.
-pub const ENDPOINTS_MAX: usize = 100;
-
 /// What is to be done for one family of addresses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -36,6 +33,44 @@ pub struct Content {
     pub endpoints: Vec<Endpoint>,
 }
 
+impl Plan {
+    /// What slices that are made or change are to hold.
+    pub fn contents(&self) -> impl Iterator<Item = &Content> {
+        self.create.iter().chain(self.update.iter().map(|(_, content)| content))
+    }
+
+    pub fn contents_mut(&mut self) -> impl Iterator<Item = &mut Content> {
+        self.create.iter_mut().chain(self.update.iter_mut().map(|(_, content)| content))
+    }
+}
+
+/// A slice that is as it is to be, but perhaps for hints.
+pub struct Unchanged<'a> {
+    slice: &'a Arc<Slice>,
+    /// In the order in which the slice has it.
+    pub content: Content,
+}
+
+impl Unchanged<'_> {
+    pub fn has_hints(&self) -> bool {
+        self.slice.endpoints.iter().any(|known| known.hints != 0)
+    }
+
+    /// The hints of its endpoints that are ready.
+    pub fn hints_of_ready(&self) -> impl Iterator<Item = u64> {
+        self.ready().map(|(hints, _)| hints)
+    }
+
+    fn ready(&self) -> impl Iterator<Item = (u64, &Endpoint)> {
+        let known = self.slice.endpoints.iter().map(|known| known.hints);
+        known.zip(&self.content.endpoints).filter(|(_, endpoint)| endpoint.is_ready())
+    }
+
+    pub fn into_update(self) -> (Text, Content) {
+        (self.slice.name.clone(), self.content)
+    }
+}
+
 /// The families that the service has slices of.
 pub fn families(service: &Service) -> Vec<Family> {
     match (service.cluster_ip, service.families.as_slice()) {
@@ -46,25 +81,28 @@ pub fn families(service: &Service) -> Vec<Family> {
 }
 
 /// `zone` says of a node in which it is (empty: in none), if the node is known. `existing` are slices of this family.
-pub fn plan(
+/// With the plan comes what stays as it is but for [`hints`](give_hints).
+pub fn plan<'a>(
     service: &Service,
     pods: &[Arc<Pod>],
     zone: &dyn Fn(&str) -> Option<Text>,
-    existing: &[&Arc<Slice>],
+    existing: &[&'a Arc<Slice>],
     family: Family,
-) -> Plan {
-    let mut plan = Plan::default();
+    endpoints_max: usize,
+) -> (Plan, Vec<Unchanged<'a>>) {
+    let (mut plan, mut unchanged) = (Plan::default(), Vec::new());
     let labels = labels(service);
-    let (owned, foreign): (Vec<&Arc<Slice>>, Vec<&Arc<Slice>>) =
+    let (owned, foreign): (Vec<&'a Arc<Slice>>, Vec<&'a Arc<Slice>>) =
         existing.iter().copied().partition(|slice| is_owned(slice, service));
     let mut deleted: Vec<&Arc<Slice>> = foreign;
-    let mut by_ports: HashMap<&[Port], Vec<&Arc<Slice>>> = HashMap::new();
-    for slice in &owned {
+    let mut by_ports: HashMap<&[Port], Vec<&'a Arc<Slice>>> = HashMap::new();
+    for slice in owned.iter().copied() {
         by_ports.entry(&slice.ports).or_default().push(slice);
     }
     for (ports, wanted) in desired(service, pods, zone, family, &mut plan.left_out) {
         let slices = by_ports.remove(ports.as_slice()).unwrap_or_default();
-        pack(&mut plan, &mut deleted, Group { service, labels: &labels, ports, slices, wanted });
+        let group = Group { labels: &labels, ports, slices, wanted, endpoints_max };
+        unchanged.extend(pack(&mut plan, &mut deleted, group));
     }
     deleted.extend(owned.iter().filter(|slice| by_ports.contains_key(slice.ports.as_slice())));
     if deleted.len() == existing.len() && plan.create.is_empty() {
@@ -75,9 +113,7 @@ pub fn plan(
         }
     }
     recycle(&mut plan, deleted, service);
-    let contents = plan.create.iter_mut().chain(plan.update.iter_mut().map(|(_, content)| content));
-    contents.for_each(|content| give_hints(service.traffic, &mut content.endpoints));
-    plan
+    (plan, unchanged)
 }
 
 /// The endpoints that are to be there, of each combination of ports.
@@ -172,8 +208,8 @@ impl Wanted {
     }
 
     /// Moves as many as fit.
-    fn fill(&mut self, endpoints: &mut Vec<Endpoint>) {
-        while endpoints.len() < ENDPOINTS_MAX
+    fn fill(&mut self, endpoints: &mut Vec<Endpoint>, endpoints_max: usize) {
+        while endpoints.len() < endpoints_max
             && let Some(slot) = self.in_order.get_mut(self.next)
         {
             self.next += 1;
@@ -186,19 +222,21 @@ impl Wanted {
 }
 
 /// Slices with the same ports, and what is to be in them.
-struct Group<'a> {
-    service: &'a Service,
-    labels: &'a BTreeMap<String, String>,
+struct Group<'a, 'b> {
+    labels: &'b BTreeMap<String, String>,
     ports: Vec<Port>,
     slices: Vec<&'a Arc<Slice>>,
     wanted: Wanted,
+    /// So many are in one slice at most.
+    endpoints_max: usize,
 }
 
 /// A slice, and what is to be in it.
 type Kept<'a> = (&'a Arc<Slice>, Vec<Endpoint>);
 
-fn pack<'a>(plan: &mut Plan, deleted: &mut Vec<&'a Arc<Slice>>, group: Group<'a>) {
-    let Group { service, labels, ports, slices, mut wanted } = group;
+/// Plans what a group needs. What stays as it is.
+fn pack<'a>(plan: &mut Plan, deleted: &mut Vec<&'a Arc<Slice>>, group: Group<'a, '_>) -> Vec<Unchanged<'a>> {
+    let Group { labels, ports, slices, mut wanted, endpoints_max } = group;
     // What stays in each slice.
     let (mut changed, mut unchanged): (Vec<Kept<'_>>, Vec<Kept<'_>>) = Default::default();
     for slice in slices {
@@ -221,34 +259,32 @@ fn pack<'a>(plan: &mut Plan, deleted: &mut Vec<&'a Arc<Slice>>, group: Group<'a>
     }
     // The fullest first.
     changed.sort_by_key(|(_, endpoints)| std::cmp::Reverse(endpoints.len()));
-    changed.iter_mut().for_each(|(_, endpoints)| wanted.fill(endpoints));
+    changed.iter_mut().for_each(|(_, endpoints)| wanted.fill(endpoints, endpoints_max));
     while wanted.len() > 0 {
-        match best_fit(&unchanged, wanted.len()) {
+        match best_fit(&unchanged, wanted.len(), endpoints_max) {
             Some(place) => {
                 let (slice, mut endpoints) = unchanged.swap_remove(place);
-                wanted.fill(&mut endpoints);
+                wanted.fill(&mut endpoints, endpoints_max);
                 changed.push((slice, endpoints));
             }
             None => {
                 let mut endpoints = Vec::new();
-                wanted.fill(&mut endpoints);
+                wanted.fill(&mut endpoints, endpoints_max);
                 plan.create.push(Content { ports: ports.clone(), endpoints });
             }
         }
     }
-    let other_hints =
-        unchanged.into_iter().filter(|(slice, endpoints)| hints_differ(service.traffic, slice, endpoints));
-    changed.extend(other_hints);
     let content = |endpoints| Content { ports: ports.clone(), endpoints };
     plan.update.extend(changed.into_iter().map(|(slice, endpoints)| (slice.name.clone(), content(endpoints))));
+    unchanged.into_iter().map(|(slice, endpoints)| Unchanged { slice, content: content(endpoints) }).collect()
 }
 
 /// The slice that so many more fill best.
-fn best_fit(unchanged: &[Kept<'_>], more: usize) -> Option<usize> {
-    if more >= ENDPOINTS_MAX {
+fn best_fit(unchanged: &[Kept<'_>], more: usize, endpoints_max: usize) -> Option<usize> {
+    if more >= endpoints_max {
         return None;
     }
-    let room = |place: &usize| ENDPOINTS_MAX.checked_sub(more + unchanged[*place].1.len());
+    let room = |place: &usize| endpoints_max.checked_sub(more + unchanged[*place].1.len());
     (0..unchanged.len()).filter(|place| room(place).is_some()).min_by_key(room)
 }
 
@@ -292,21 +328,18 @@ fn same_labels(slice: &Slice, labels: &BTreeMap<String, String>) -> bool {
         .eq(wanted.map(|(key, value)| (key.as_str(), value.as_str())))
 }
 
-fn hints_differ(traffic: Option<Traffic>, slice: &Slice, endpoints: &[Endpoint]) -> bool {
-    let mut pairs = slice.endpoints.iter().zip(endpoints);
-    match traffic {
-        None => pairs.any(|(known, _)| known.hints != 0),
-        Some(traffic) => pairs.any(|(known, endpoint)| {
-            endpoint.is_ready() && known.hints != hints_digest(hints(traffic, endpoint).as_ref())
-        }),
-    }
-}
-
-fn give_hints(traffic: Option<Traffic>, endpoints: &mut [Endpoint]) {
-    let Some(traffic) = traffic else { return };
-    endpoints.iter_mut().filter(|endpoint| endpoint.is_ready()).for_each(|endpoint| {
-        endpoint.hints = hints(traffic, endpoint);
-    });
+/// Says for whom endpoints are meant: those in their zone, or on their node. What has other hints changes, too.
+pub fn give_hints(plan: &mut Plan, unchanged: Vec<Unchanged<'_>>, traffic: Option<Traffic>) {
+    let Some(traffic) = traffic else {
+        plan.update.extend(unchanged.into_iter().filter(Unchanged::has_hints).map(Unchanged::into_update));
+        return;
+    };
+    let differs = |one: &Unchanged<'_>| {
+        one.ready().any(|(there, endpoint)| there != hints_digest(hints(traffic, endpoint).as_ref()))
+    };
+    plan.update.extend(unchanged.into_iter().filter(differs).map(Unchanged::into_update));
+    let endpoints = plan.contents_mut().flat_map(|content| &mut content.endpoints);
+    endpoints.filter(|endpoint| endpoint.is_ready()).for_each(|endpoint| endpoint.hints = hints(traffic, endpoint));
 }
 
 /// For whom the endpoint is meant: those in its zone, or on its node.

@@ -73,7 +73,9 @@ fn slice(name: &str, service: &Service, content: &Content) -> Arc<Slice> {
 }
 
 fn planned(service: &Service, pods: &[Arc<Pod>], existing: &[Arc<Slice>]) -> Plan {
-    plan(service, pods, &zone, &existing.iter().collect::<Vec<_>>(), Family::V4)
+    let (mut plan, unchanged) = plan(service, pods, &zone, &existing.iter().collect::<Vec<_>>(), Family::V4, 100);
+    give_hints(&mut plan, unchanged, service.traffic);
+    plan
 }
 
 /// Slices with these pods each.

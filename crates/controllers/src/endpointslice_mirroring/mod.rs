@@ -5,6 +5,7 @@
 mod plan;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::{core, discovery};
 use rkube_machinery::Text;
@@ -22,10 +23,9 @@ use crate::services::slices::{self, BY_MIRRORING, Slice, ports_json};
 use crate::services::subsets::Subset;
 use crate::services::write::{self, NewSlice, Writer};
 use crate::services::{self, Service};
-use plan::{ADDRESSES_MAX, Content, Mirrored, Plan};
+use plan::{Content, Mirrored, Plan};
 
 const NAME: &str = "endpointslice-mirroring-controller";
-const WORKERS: usize = 5;
 
 struct Controller {
     client: Client,
@@ -33,25 +33,34 @@ struct Controller {
     endpoints: Informer<Endpoints>,
     slices: Informer<Slice>,
     recorder: Recorder,
+    /// No more addresses of a subset are mirrored.
+    addresses_max: usize,
 }
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
+    let Context { client, caches, clock, settings } = context;
     let recorder = Recorder::start(client.clone(), clock, "endpoint-slice-mirroring-controller");
     let queue: Queue<Key> = Queue::new();
-    let (services, endpoints, slices) = follow(&caches, &queue);
+    let batch = settings.mirroring_endpointslice_updates_batch_period;
+    let (services, endpoints, slices) = follow(&caches, &queue, batch);
     services.synced().await;
     endpoints.synced().await;
     slices.synced().await;
-    let controller = Arc::new(Controller { client, services, endpoints, slices, recorder });
-    rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+    let addresses_max = settings.mirroring_max_endpoints_per_subset;
+    let controller = Arc::new(Controller { client, services, endpoints, slices, recorder, addresses_max });
+    rkube_operator::run(NAME, queue, settings.mirroring_concurrent_service_endpoint_syncs, move |key: Key| {
         let controller = controller.clone();
         async move { controller.reconcile(&key).await }
     })
     .await;
 }
 
-fn follow(caches: &Caches, queue: &Queue<Key>) -> (Informer<Service>, Informer<Endpoints>, Informer<Slice>) {
+/// What changes about Endpoints is looked at after the given time, in which more may change.
+fn follow(
+    caches: &Caches,
+    queue: &Queue<Key>,
+    batch: Duration,
+) -> (Informer<Service>, Informer<Endpoints>, Informer<Slice>) {
     let adding = queue.clone();
     let services = services::informer(caches).on_change(move |change| {
         let selects = |service: Option<&Arc<Service>>| service.is_some_and(|service| service.selector.is_some());
@@ -62,7 +71,11 @@ fn follow(caches: &Caches, queue: &Queue<Key>) -> (Informer<Service>, Informer<E
     let adding = queue.clone();
     let endpoints = endpoints::informer(caches).on_change(move |change| {
         if change.old.into_iter().chain(change.new).any(|endpoints| endpoints.is_mirrored()) {
-            adding.add(change.key.clone());
+            if batch.is_zero() {
+                adding.add(change.key.clone());
+            } else {
+                adding.add_after(change.key.clone(), batch);
+            }
         }
     });
     let adding = queue.clone();
@@ -110,6 +123,7 @@ impl Controller {
             labels: &labels,
             annotations: &annotations,
             subsets: &subsets,
+            addresses_max: self.addresses_max,
         };
         let plan = plan::plan(&mirrored, slices);
         self.say(&mirrored, metadata.namespace.as_deref().unwrap_or_default(), &plan);
@@ -149,9 +163,9 @@ impl Controller {
         }
         if plan.skipped > plan.invalid {
             let message = format!(
-                "A max of {ADDRESSES_MAX} addresses can be mirrored to EndpointSlices per Endpoints subset. {} \
+                "A max of {} addresses can be mirrored to EndpointSlices per Endpoints subset. {} \
                  addresses were skipped",
-                plan.skipped
+                self.addresses_max, plan.skipped
             );
             self.recorder.warn(&about, "TooManyAddressesToMirror", message);
         }

@@ -10,8 +10,6 @@ use crate::services::slices::{BY_MIRRORING, Conditions, Endpoint, MANAGED_BY, SE
 use crate::services::subsets::{Address, Subset, repack};
 use crate::services::{Family, Port, TRIGGER_TIME};
 
-/// Of a subset so many addresses are mirrored.
-pub const ADDRESSES_MAX: usize = 1000;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What is mirrored.
@@ -21,6 +19,8 @@ pub struct Mirrored<'a> {
     pub labels: &'a BTreeMap<String, String>,
     pub annotations: &'a BTreeMap<String, String>,
     pub subsets: &'a [Subset],
+    /// No more addresses of a subset are mirrored.
+    pub addresses_max: usize,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub fn plan(mirrored: &Mirrored<'_>, existing: &[Arc<Slice>]) -> Plan {
     let mut plan = Plan::default();
     let mut left: Vec<&Arc<Slice>> = existing.iter().collect();
     let mut deleted: Vec<&Arc<Slice>> = Vec::new();
-    for content in contents(mirrored.subsets, &mut plan) {
+    for content in contents(mirrored, &mut plan) {
         let fits = |slice: &&Arc<Slice>| slice.address_type == content.family.name() && slice.ports == content.ports;
         let (slices, others) = left.into_iter().partition(fits);
         left = others;
@@ -70,9 +70,9 @@ pub fn plan(mirrored: &Mirrored<'_>, existing: &[Arc<Slice>]) -> Plan {
 }
 
 /// What is to be there, of each family and combination of ports.
-fn contents(subsets: &[Subset], plan: &mut Plan) -> Vec<Content> {
+fn contents(mirrored: &Mirrored<'_>, plan: &mut Plan) -> Vec<Content> {
     let mut contents: Vec<Content> = Vec::new();
-    for subset in repack(subsets) {
+    for subset in repack(mirrored.subsets) {
         let mut ports = subset.ports;
         ports.sort_by_cached_key(Port::order_in_slice);
         let ready = subset.addresses.iter().map(|address| (address, true));
@@ -80,7 +80,7 @@ fn contents(subsets: &[Subset], plan: &mut Plan) -> Vec<Content> {
         let total = subset.addresses.len() + subset.not_ready_addresses.len();
         let mut added = 0;
         for (address, ready) in all {
-            if added >= ADDRESSES_MAX {
+            if added >= mirrored.addresses_max {
                 break;
             }
             let Some((family, endpoint)) = endpoint(address, ready) else {
@@ -185,7 +185,7 @@ mod tests {
 
         fn mirrored(&self) -> Mirrored<'_> {
             let Given { labels, annotations, subsets, uid } = self;
-            Mirrored { name: "e", uid, labels, annotations, subsets }
+            Mirrored { name: "e", uid, labels, annotations, subsets, addresses_max: 1000 }
         }
 
         /// The slices that would be made.
@@ -277,6 +277,6 @@ mod tests {
         let many: Vec<String> = (0..1100).map(|number| format!("10.0.{}.{}", number / 250, number % 250)).collect();
         let given = Given::new(&[&format!("{} : 80", many.join(" "))]);
         let much = plan(&given.mirrored(), &[]);
-        assert_eq!((much.create[0].endpoints.len(), much.invalid, much.skipped), (ADDRESSES_MAX, 0, 100));
+        assert_eq!((much.create[0].endpoints.len(), much.invalid, much.skipped), (1000, 0, 100));
     }
 }

@@ -17,11 +17,9 @@ use crate::volumes::{self, Claim};
 const NAME: &str = "ephemeral-volume-controller";
 /// What events say who it is, as upstream.
 const COMPONENT: &str = "ephemeral_volume";
-/// As many pods at a time as upstream's.
-const WORKERS: usize = 5;
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
+    let Context { client, caches, clock, settings } = context;
     let queue: Queue<Key> = Queue::new();
     let adding = queue.clone();
     // What pods want does not change.
@@ -43,7 +41,7 @@ pub async fn run(context: Context) {
     claims.synced().await;
     let events = Recorder::start(client.clone(), clock, COMPONENT);
     let maker = Arc::new(Maker { client, events, pods, claims });
-    rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+    rkube_operator::run(NAME, queue, settings.concurrent_ephemeralvolume_syncs, move |key: Key| {
         let maker = maker.clone();
         async move { maker.reconcile(&key).await }
     })

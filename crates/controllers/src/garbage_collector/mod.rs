@@ -21,6 +21,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use rkube_machinery::Text;
 use rkube_operator::events::{Recorder, Reference};
 use rkube_operator::kube::core::ApiResource;
+use rkube_operator::process::held;
 use rkube_operator::{Caches, Discovered, Event, Item, Outcome, Selection};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
@@ -121,7 +122,7 @@ async fn follow_kinds(collector: Arc<Collector<Cluster>>, caches: Caches) {
             followed.entry(key).or_insert_with(|| {
                 let is_wanted = Arc::new(AtomicBool::new(true));
                 let following = follow(collector.clone(), caches.clone(), resource.clone(), is_wanted.clone());
-                Following { version: resource.version.clone(), is_wanted, task: tasks.spawn(following) }
+                Following { version: resource.version.clone(), is_wanted, task: tasks.spawn(held(following)) }
             });
         }
         collector.kinds_changed();

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use rkube_machinery::Text;
 use rkube_operator::events::Recorder;
 use rkube_operator::kube::{self, Client};
-use rkube_operator::{Change, Informer, Key, Outcome, Queue};
+use rkube_operator::{Change, Informer, Key, Outcome, Queue, QueueOptions};
 
 use crate::Context;
 use crate::metadata::Owner;
@@ -28,14 +28,17 @@ use crate::pods::{self, Pod};
 pub use view::{ByController, Job, jobs};
 
 const NAME: &str = "job-controller";
-/// As many Jobs at a time as upstream's.
-const WORKERS: usize = 5;
-/// A look at a Job costs by its pods: after a change it waits for others for so long per pod that may run, at most for the
-/// second.
+/// Pods that end together are looked at together, for as long as upstream gathers them: whether one that failed ends
+/// a Job whose others have just succeeded would else be a matter of luck.
+const GATHER_FEW: Duration = Duration::from_secs(1);
+const FEW: i64 = 100;
+/// Of many there are always some that end: a look costs by their number, and changes wait for others for so long per pod,
+/// at most for the second.
 const GATHER_PER_POD: Duration = Duration::from_micros(10);
 const GATHER_MAX: Duration = Duration::from_millis(100);
-/// What is gathered for no longer than this is not gathered.
-const GATHER_MIN: Duration = Duration::from_millis(1);
+/// A Job whose pods cannot be made is tried again after this time, and then after twice as long each time.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// What may have pods with a finalizer that nobody will count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,11 +49,16 @@ enum Left {
 }
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
-    let (queue, left): (Queue<Key>, Queue<Left>) = (Queue::new(), Queue::new());
+    let Context { client, caches, clock, settings } = context;
+    let workers = settings.concurrent_job_syncs;
+    let retry = QueueOptions { backoff_first: RETRY_FIRST, backoff_max: RETRY_MAX, ..QueueOptions::default() };
+    let (queue, left): (Queue<Key>, Queue<Left>) = (Queue::with(retry.clone()), Queue::with(retry));
     let (adding, leaving) = (queue.clone(), left.clone());
     let watched = jobs(&caches).on_change(move |change| {
-        adding.add(change.key.clone());
+        match change.old.zip(change.new).filter(|(old, new)| old.generation == new.generation) {
+            Some((_, job)) => adding.add_after(change.key.clone(), gather(job)),
+            None => adding.add(change.key.clone()),
+        }
         let gone = change.old.filter(|old| change.new.is_none_or(|new| new.item.uid != old.item.uid));
         let ended = change.new.filter(|job| job.end().is_some() && !job.managed_elsewhere);
         for job in gone.into_iter().chain(ended) {
@@ -63,10 +71,7 @@ pub async fn run(context: Context) {
     let pods = pods.on_change(move |change| {
         for job in concerned(&known, change) {
             let key = Key { namespace: job.item.namespace.to_string(), name: job.item.name.to_string() };
-            match gather(&job) {
-                Some(delay) => adding.add_after(key, delay),
-                None => adding.add(key),
-            }
+            adding.add_after(key, gather(&job));
         }
         if change.new.is_some_and(|pod| pod.tracked && (pod.controller.is_none() || pod.deleted.is_some())) {
             leaving.add(Left::Pod(change.key.clone()));
@@ -83,14 +88,14 @@ pub async fn run(context: Context) {
         queue: queue.clone(),
         backoffs: Mutex::default(),
     });
-    let cleaning = rkube_operator::run("job-controller-left-pods", left, WORKERS, {
+    let cleaning = rkube_operator::run("job-controller-left-pods", left, workers, {
         let manager = manager.clone();
         move |left: Left| {
             let (manager, client) = (manager.clone(), client.clone());
             async move { clean(&manager, &client, left).await.map_err(rkube_operator::Error::from) }
         }
     });
-    let reconciling = rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+    let reconciling = rkube_operator::run(NAME, queue, workers, move |key: Key| {
         let manager = manager.clone();
         async move { manager.reconcile(&key).await.map_err(rkube_operator::Error::from) }
     });
@@ -117,9 +122,12 @@ async fn clean(manager: &act::Manager, client: &Client, left: Left) -> Result<Ou
 }
 
 /// For how long changes of a Job's pods are gathered.
-fn gather(job: &Job) -> Option<Duration> {
-    let pods = u32::try_from(job.parallelism.max(job.status.active)).unwrap_or(u32::MAX);
-    Some(GATHER_PER_POD.saturating_mul(pods).min(GATHER_MAX)).filter(|delay| *delay >= GATHER_MIN)
+fn gather(job: &Job) -> Duration {
+    let pods = job.parallelism.max(job.status.active);
+    if pods <= FEW {
+        return GATHER_FEW;
+    }
+    GATHER_PER_POD.saturating_mul(u32::try_from(pods).unwrap_or(u32::MAX)).min(GATHER_MAX)
 }
 
 /// The Jobs that have to look at their pods again.

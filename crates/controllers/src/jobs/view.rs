@@ -27,6 +27,7 @@ pub struct Job {
     /// The whole object is at hand, and shared with who has it anyway.
     pub item: Item,
     pub controller: Option<Arc<Owner>>,
+    pub generation: i64,
     pub deleted: Option<i64>,
     pub selector: Selector,
     pub parallelism: i64,
@@ -160,6 +161,7 @@ impl Job {
         Some(Job {
             item: item.clone(),
             controller: metadata.controller(),
+            generation: metadata.generation,
             deleted: metadata.deleted(),
             selector: read_selector(spec.selector.as_ref()),
             parallelism: spec.parallelism.unwrap_or(1),

@@ -21,13 +21,13 @@ use content::Content;
 
 const NAME: &str = "namespace-controller";
 const FINALIZER: &str = "kubernetes";
-const WORKERS: usize = 10;
 /// A namespace that still holds something is looked at again after this time, then after twice as long each time, at
 /// most after the time that upstream waits.
 const AGAIN_FIRST: Duration = Duration::from_millis(100);
 
 pub async fn run(context: Context) {
     let grace = context.settings.namespace_grace;
+    let workers = context.settings.concurrent_namespace_syncs;
     let queue: Queue<String> = Queue::new();
     let adding = queue.clone();
     let namespaces = context.caches.objects::<Namespace>().on_change(move |change| {
@@ -42,7 +42,7 @@ pub async fn run(context: Context) {
         clock: context.clock,
         rounds: Mutex::default(),
     });
-    rkube_operator::run(NAME, queue.clone(), WORKERS, move |name: String| {
+    rkube_operator::run(NAME, queue.clone(), workers, move |name: String| {
         let (emptying, waiting) = (emptying.clone(), queue.clone());
         async move {
             match emptying.reconcile(&name).await? {

@@ -11,14 +11,14 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1;
 use rkube_machinery::host::Clock;
 use rkube_machinery::{Text, time};
-use rkube_operator::Informer;
 use rkube_operator::kube::api::{Api, DeleteParams, Patch, PatchParams};
 use rkube_operator::kube::{self, Client};
+use rkube_operator::{Index, Informer, Key};
 use serde_json::{Value, json};
 
 use crate::Context;
 use crate::nodes::{self, Node};
-use crate::pods::{self, Pod};
+use crate::pods::{self, ByNode, Pod};
 use plan::{Missing, Why};
 
 /// How often all pods are looked at.
@@ -26,13 +26,36 @@ const PERIOD: Duration = Duration::from_secs(20);
 /// So many pods are deleted at a time.
 const AT_ONCE: usize = 16;
 
+/// Pods that came to an end.
+struct Ended;
+
+impl Index<Pod> for Ended {
+    type Key = ();
+
+    fn keys(_: &Key, pod: &Pod) -> impl IntoIterator<Item = ()> {
+        pod.is_terminal().then_some(())
+    }
+}
+
+/// Pods that are to go.
+struct Terminating;
+
+impl Index<Pod> for Terminating {
+    type Key = ();
+
+    fn keys(_: &Key, pod: &Pod) -> impl IntoIterator<Item = ()> {
+        pod.deleted.map(drop)
+    }
+}
+
 pub async fn run(context: Context) {
     let Context { client, caches, clock, settings } = context;
     let ended_max = match settings.terminated_pod_gc_threshold {
         0 => usize::MAX,
         threshold => threshold,
     };
-    let (pods, nodes) = (pods::informer(&caches), nodes::informer(&caches));
+    let pods = pods::informer(&caches).indexed::<ByNode>().indexed::<Ended>().indexed::<Terminating>();
+    let nodes = nodes::informer(&caches);
     pods.synced().await;
     nodes.synced().await;
     let mut missing = Missing::default();
@@ -50,13 +73,24 @@ async fn collect(
     ended_max: usize,
     missing: &mut Missing,
 ) {
-    let pods = pods.all();
     let node = |name: &str| nodes.get("", name);
-    let suspected = missing.long_gone(&pods, node, clock.now_seconds());
+    let suspected = missing.long_gone(&pods.index_keys::<ByNode>(), node, clock.now_seconds());
     let gone = really_gone(client, suspected).await;
-    let plan = plan::plan(&pods, node, &gone, ended_max);
+    let plan = plan::plan(&concerned(pods, &gone, ended_max), node, &gone, ended_max);
     let deleting = plan.iter().map(|(pod, why)| delete(client, clock, pod, *why));
     futures::stream::iter(deleting).for_each_concurrent(AT_ONCE, |deleting| deleting).await;
+}
+
+/// The pods that may have to go, by namespace and name: a look at all others would find nothing.
+fn concerned(pods: &Informer<Pod>, gone: &[Text], ended_max: usize) -> Vec<Arc<Pod>> {
+    let mut concerned = pods.by_index::<Terminating, _>(&());
+    concerned.extend(gone.iter().flat_map(|node| pods.by_index::<ByNode, _>(node)));
+    if pods.with_index::<Ended, _, _>(&(), |ended| ended.len() > ended_max) {
+        concerned.extend(pods.by_index::<Ended, _>(&()));
+    }
+    concerned.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+    concerned.dedup_by(|one, other| (&one.namespace, &one.name) == (&other.namespace, &other.name));
+    concerned
 }
 
 /// Those of which the server says so, too.

@@ -29,15 +29,10 @@ pub enum Why {
 pub struct Missing(HashMap<Text, i64>);
 
 impl Missing {
-    /// Nodes that pods name and that have been missing for long enough: ask the server, then look at their pods.
-    pub fn long_gone(&mut self, pods: &[Arc<Pod>], node: impl Fn(&str) -> Option<Arc<Node>>, now: i64) -> Vec<Text> {
-        let mut missing: HashMap<Text, i64> = HashMap::new();
-        for pod in pods.iter().filter(|pod| !pod.node.is_empty()) {
-            if !missing.contains_key(&pod.node) && node(&pod.node).is_none() {
-                missing.insert(pod.node.clone(), self.0.get(&pod.node).copied().unwrap_or(now));
-            }
-        }
-        self.0 = missing;
+    /// Of the nodes that pods name, those that have been missing for long enough: ask the server, then look at their pods.
+    pub fn long_gone(&mut self, named: &[Text], node: impl Fn(&str) -> Option<Arc<Node>>, now: i64) -> Vec<Text> {
+        let missing = named.iter().filter(|name| node(name).is_none());
+        self.0 = missing.map(|name| (name.clone(), self.0.get(name).copied().unwrap_or(now))).collect();
         let long_gone = self.0.iter().filter(|(_, since)| now - **since >= QUARANTINE_SECONDS);
         let mut names: Vec<Text> = long_gone.map(|(name, _)| name.clone()).collect();
         names.sort();
@@ -45,7 +40,8 @@ impl Missing {
     }
 }
 
-/// The pods that go, and why. `gone` are the nodes that are no more, in order; `threshold` is how many pods that came to
+/// Of these pods those that go, and why. They are at least all that are terminating, all of nodes that are gone, and, if
+/// there are more of them than the threshold, all that came to an end. `gone` are the nodes that are no more, in order; `threshold` is how many pods that came to
 /// an end are kept, all of them if it is 0.
 pub fn plan(
     pods: &[Arc<Pod>],
@@ -138,7 +134,7 @@ mod tests {
     #[test]
     fn nodes_are_gone_after_a_while_and_not_if_they_come_back() {
         let mut missing = Missing::default();
-        let all = pods("a@gone b@up c@lost d");
+        let all = ["gone", "lost", "up"].map(Text::new);
         let none: [&str; 0] = [];
         assert_eq!(missing.long_gone(&all, node, 100), none);
         assert_eq!(missing.long_gone(&all, node, 139), none);

@@ -19,8 +19,6 @@ use rkube_operator::events::Recorder;
 
 pub use view::{ByController, Orphans, ReplicaSet, is_zero, replica_sets, replication_controllers};
 
-/// As many sets at a time as upstream's.
-const WORKERS: usize = 5;
 /// A look at a set costs by its pods. So that a change of each of many pods does not cost a look at all of them, a set is
 /// looked at after a change not before so much time per pod has passed.
 const GATHER_PER_POD: Duration = Duration::from_micros(10);
@@ -62,14 +60,16 @@ static REPLICATION_CONTROLLER: Kind = Kind {
 };
 
 pub async fn run_replica_sets(context: Context) {
-    run(&REPLICA_SET, view::replica_sets, context).await;
+    let workers = context.settings.concurrent_replicaset_syncs;
+    run(&REPLICA_SET, view::replica_sets, context, workers).await;
 }
 
 pub async fn run_replication_controllers(context: Context) {
-    run(&REPLICATION_CONTROLLER, view::replication_controllers, context).await;
+    let workers = context.settings.concurrent_rc_syncs;
+    run(&REPLICATION_CONTROLLER, view::replication_controllers, context, workers).await;
 }
 
-async fn run(kind: &'static Kind, sets: fn(&Caches) -> Informer<ReplicaSet>, context: Context) {
+async fn run(kind: &'static Kind, sets: fn(&Caches) -> Informer<ReplicaSet>, context: Context, workers: usize) {
     let Context { client, caches, clock, .. } = context;
     let queue: Queue<Key> = Queue::new();
     let adding = queue.clone();
@@ -89,7 +89,7 @@ async fn run(kind: &'static Kind, sets: fn(&Caches) -> Informer<ReplicaSet>, con
     pods.synced().await;
     let events = Recorder::start(client.clone(), clock.clone(), kind.component);
     let manager = Arc::new(act::Manager { kind, client, clock, events, sets: watched, pods, queue: queue.clone() });
-    rkube_operator::run(kind.controller, queue, WORKERS, move |key: Key| {
+    rkube_operator::run(kind.controller, queue, workers, move |key: Key| {
         let manager = manager.clone();
         async move { manager.reconcile(&key).await.map_err(rkube_operator::Error::from) }
     })

@@ -8,6 +8,7 @@ use futures::StreamExt as _;
 use parking_lot::Mutex;
 use rkube_machinery::host::Clock;
 use rkube_operator::kube::core::ApiResource;
+use rkube_operator::process::held;
 use rkube_operator::{Caches, Change, Discovered, Informer, Key, Queue, Selection};
 use rkube_quota::{Amounts, Evaluator, Measure};
 use tokio::sync::Notify;
@@ -138,7 +139,7 @@ impl Follower {
                     state: State::Waiting { since: Instant::now() },
                 };
                 self.kinds.counted.lock().insert(kind.clone(), counted);
-                let task = tasks.spawn(self.clone().follow(kind.clone(), resource.clone(), evaluator, ledger));
+                let task = tasks.spawn(held(self.clone().follow(kind.clone(), resource.clone(), evaluator, ledger)));
                 followed.insert(kind, Following { version: resource.version.clone(), task });
             }
         }

@@ -50,7 +50,15 @@ pub fn plan(quota: &Quota, counted: &Amounts, recent: &Amounts) -> Plan {
 /// What was charged to a quota within the time that it may take to be seen.
 #[derive(Debug, Default)]
 pub struct Recent {
-    charges: VecDeque<(Instant, Amounts)>,
+    charges: VecDeque<Charged>,
+}
+
+/// What was charged within [`TOGETHER`].
+#[derive(Debug)]
+struct Charged {
+    first: Instant,
+    last: Instant,
+    amounts: Amounts,
 }
 
 impl Recent {
@@ -66,11 +74,12 @@ impl Recent {
             return;
         }
         match self.charges.back_mut() {
-            Some((at, charged)) if now.duration_since(*at) < TOGETHER => {
-                *at = now;
-                amounts::add(charged, &raised);
+            // Not of the last: charges that never cease would never be forgotten.
+            Some(charged) if now.duration_since(charged.first) < TOGETHER => {
+                charged.last = now;
+                amounts::add(&mut charged.amounts, &raised);
             }
-            _ => self.charges.push_back((now, raised)),
+            _ => self.charges.push_back(Charged { first: now, last: now, amounts: raised }),
         }
         self.forget(now);
     }
@@ -78,12 +87,12 @@ impl Recent {
     pub fn sum(&mut self, now: Instant) -> Amounts {
         self.forget(now);
         let mut sum = Amounts::new();
-        self.charges.iter().for_each(|(_, charged)| amounts::add(&mut sum, charged));
+        self.charges.iter().for_each(|charged| amounts::add(&mut sum, &charged.amounts));
         sum
     }
 
     fn forget(&mut self, now: Instant) {
-        while self.charges.front().is_some_and(|(at, _)| now.duration_since(*at) >= SETTLING) {
+        while self.charges.front().is_some_and(|charged| now.duration_since(charged.last) >= SETTLING) {
             self.charges.pop_front();
         }
     }
@@ -158,5 +167,17 @@ mod tests {
         assert_eq!(recent.sum(after(250)), read(&pods("1")));
         assert_eq!(recent.sum(after(300)), Amounts::new());
         assert!(recent.charges.is_empty());
+    }
+
+    #[test]
+    fn charges_that_never_cease_are_forgotten_all_the_same() {
+        let start = Instant::now();
+        let mut recent = Recent::default();
+        let count = |number: u64| read(&pods(&number.to_string()));
+        for number in 0..1000 {
+            recent.note(Some(&count(number)), &count(number + 1), start + Duration::from_millis(number));
+        }
+        let most = u64::try_from((SETTLING + TOGETHER).as_millis()).unwrap();
+        assert!(recent.sum(start + Duration::from_millis(999)) <= count(most));
     }
 }

@@ -51,7 +51,8 @@ fn plan(current: Option<&ConfigMap>, root_ca: &str) -> Plan {
             ObjectMeta { name: Some(NAME.to_owned()), annotations: Some(annotations), ..ObjectMeta::default() };
         return Plan::Create(ConfigMap { metadata, data: Some(data), ..ConfigMap::default() });
     };
-    let described = current.metadata.annotations.as_ref().is_some_and(|found| found.contains_key(DESCRIPTION_KEY));
+    let description = current.metadata.annotations.as_ref().and_then(|found| found.get(DESCRIPTION_KEY));
+    let described = description.is_some_and(|text| !text.is_empty());
     if current.data.as_ref() == Some(&data) && described {
         return Plan::Nothing;
     }
@@ -71,7 +72,9 @@ mod tests {
         assert_eq!(plan(Some(&map), "ca"), Plan::Nothing);
         assert!(matches!(plan(Some(&map), "another"), Plan::Replace(_)));
         let mut touched = map;
-        touched.metadata.annotations = None;
-        assert!(matches!(plan(Some(&touched), "ca"), Plan::Replace(_)));
+        for annotations in [None, Some(BTreeMap::from([(DESCRIPTION_KEY.to_owned(), String::new())]))] {
+            touched.metadata.annotations = annotations;
+            assert!(matches!(plan(Some(&touched), "ca"), Plan::Replace(_)));
+        }
     }
 }

@@ -16,7 +16,6 @@ use crate::Context;
 use plan::{Account, TokenSecret};
 
 const NAME: &str = "serviceaccount-token-controller";
-const WORKERS: usize = 2;
 
 /// What a token is of.
 pub struct TokenClaims<'a> {
@@ -74,7 +73,7 @@ pub async fn run(context: Context, sign: SignToken, root_ca: Arc<str>) {
     accounts.synced().await;
     secrets.synced().await;
     let tokens = Arc::new(Tokens { client: context.client, accounts, secrets, sign, root_ca });
-    rkube_operator::run(NAME, queue, WORKERS, move |work: Work| {
+    rkube_operator::run(NAME, queue, context.settings.concurrent_serviceaccount_token_syncs, move |work: Work| {
         let tokens = tokens.clone();
         async move {
             match work {

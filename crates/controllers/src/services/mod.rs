@@ -86,6 +86,8 @@ impl Family {
 pub enum Traffic {
     SameZone,
     SameNode,
+    /// In its zone, as far as that has its part of the endpoints.
+    ByZones,
 }
 
 impl Service {
@@ -145,8 +147,9 @@ impl Index<Service> for BySelector {
     }
 }
 
-/// Follows services and pods, and adds each service that changes, or whose pods do.
-pub fn follow(caches: &Caches, queue: &Queue<Key>) -> (Arc<Informer<Service>>, Informer<Pod>) {
+/// Follows services and pods, and adds each service that changes, or whose pods do: then after the given time, in which more
+/// may change.
+pub fn follow(caches: &Caches, queue: &Queue<Key>, batch: Duration) -> (Arc<Informer<Service>>, Informer<Pod>) {
     let adding = queue.clone();
     let services = Arc::new(informer(caches).on_change(move |change| adding.add(change.key.clone())));
     let (adding, selecting) = (queue.clone(), services.clone());
@@ -154,10 +157,11 @@ pub fn follow(caches: &Caches, queue: &Queue<Key>) -> (Arc<Informer<Service>>, I
         let (old, new) = (change.old.map(Arc::as_ref), change.new.map(Arc::as_ref));
         for labels in labels_concerned(old, new) {
             for service in Service::of_pod(&selecting, &change.key.namespace, labels) {
-                if begins_to_terminate(old, new) {
-                    adding.add_after(service.key(), TERMINATING_TOGETHER);
-                } else {
+                let delay = if begins_to_terminate(old, new) { batch.max(TERMINATING_TOGETHER) } else { batch };
+                if delay.is_zero() {
                     adding.add(service.key());
+                } else {
+                    adding.add_after(service.key(), delay);
                 }
             }
         }

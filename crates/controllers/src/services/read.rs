@@ -72,7 +72,7 @@ fn cluster_ip(text: &str) -> ClusterIp {
 fn traffic(annotations: &Pairs<'_>, distribution: Option<&str>) -> Option<Traffic> {
     let mode = annotations.get(TOPOLOGY_HINTS).or_else(|| annotations.get(TOPOLOGY_MODE));
     if matches!(mode, Some("Auto" | "auto")) {
-        return None;
+        return Some(Traffic::ByZones);
     }
     match distribution? {
         "PreferClose" | "PreferSameZone" => Some(Traffic::SameZone),
@@ -199,7 +199,7 @@ mod tests {
         for (annotations, distribution, expected) in [
             (json!({}), "PreferClose", Some(Traffic::SameZone)),
             (json!({}), "Other", None),
-            (json!({ TOPOLOGY_MODE: "Auto" }), "PreferClose", None),
+            (json!({ TOPOLOGY_MODE: "Auto" }), "PreferClose", Some(Traffic::ByZones)),
             (json!({ TOPOLOGY_MODE: "Auto", TOPOLOGY_HINTS: "Disabled" }), "PreferClose", Some(Traffic::SameZone)),
         ] {
             let service = read(&json!({

@@ -14,7 +14,7 @@ use crate::owner::{self, Error, Kind, Owner, all, path_of};
 use crate::pods::{self, Phase, Pod};
 use crate::requests::{self, is_namespace_terminating};
 use crate::stateful_sets::members::{Member, Shared};
-use crate::stateful_sets::plan::{self, Action, Revisions};
+use crate::stateful_sets::plan::{self, Action, Revisions, Terms};
 use crate::stateful_sets::retention::{self, Claims};
 use crate::stateful_sets::revisions;
 use crate::stateful_sets::view::{Claim, StatefulSet};
@@ -36,6 +36,8 @@ pub struct Manager {
     pub claims: Arc<Informer<Claim>>,
     pub revisions: Informer<Revision>,
     pub queue: Queue<Key>,
+    /// Whether the gate `MaxUnavailableStatefulSet` is on.
+    pub max_unavailable: bool,
 }
 
 impl Manager {
@@ -43,7 +45,9 @@ impl Manager {
         let Some(set) = self.sets.get(&key.namespace, &key.name) else { return Ok(Outcome::Unchanged) };
         match self.settle(key, &set).await {
             // Nothing can be made in a namespace that is to go, and nothing has to be.
-            Err(Error::Request(error)) if is_namespace_terminating(&error) => Ok(Outcome::Unchanged),
+            Err(Error::Request(error) | Error::For { error, .. }) if is_namespace_terminating(&error) => {
+                Ok(Outcome::Unchanged)
+            }
             outcome => outcome,
         }
     }
@@ -60,7 +64,8 @@ impl Manager {
         let names = Revisions { current: &found.current, update: &found.update, collisions: found.collisions };
         let now = self.clock.now_micros();
         let find = retention::find(&self.claims, &set.item.namespace);
-        let mut plan = plan::plan(set, &pods, &Claims(&find), names, now);
+        let terms = Terms { now, max_unavailable: self.max_unavailable };
+        let mut plan = plan::plan(set, &pods, &Claims(&find), names, terms);
         let done = self.act(set, &known, names, &plan.parts).await;
         if done.is_ok() {
             plan.status.current_replicas -= plan.updates;
@@ -173,5 +178,6 @@ pub fn matters(old: Option<&Pod>, new: Option<&Pod>) -> bool {
         || old.uid != new.uid
         || old.labels != new.labels
         || old.controller != new.controller
-        || new.phase == Phase::Unknown
+        // What is said of one that waits may be that a claim is gone, which is made again.
+        || matches!(new.phase, Phase::Pending | Phase::Unknown)
 }

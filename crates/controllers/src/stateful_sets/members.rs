@@ -139,48 +139,57 @@ impl Member {
             let owners = retention::owners(set, ordinal, pod, &claim, &object["metadata"]["ownerReferences"]);
             object["metadata"]["ownerReferences"] = owners;
             let path = format!("{}/{name}", self.owner().beside("/api/v1", "persistentvolumeclaims"));
-            requests::replace(&self.shared.client, &path, &object).await?;
+            let written = requests::replace(&self.shared.client, &path, &object).await;
+            let what = || format!("could not update claim {name} for delete policy ownerRefs");
+            written.map_err(|error| Error::For { what: what(), error })?;
         }
         Ok(())
     }
 
     /// Makes the claims of a pod that are not there.
     async fn make_claims(&self, pod: &str, ordinal: i64) -> Result<(), Error> {
-        let set = &self.shared.set;
-        let path = self.owner().beside("/api/v1", "persistentvolumeclaims");
+        let mut failed = Vec::new();
         for template in self.shared.spec["volumeClaimTemplates"].as_array().into_iter().flatten() {
-            let name = set.claim_name(template["metadata"]["name"].as_str().unwrap_or_default(), ordinal);
-            match self.shared.claims.get(&set.item.namespace, &name) {
-                Some(claim) if claim.deleted.is_some() => {
-                    return Err(Error::Wait(format!("pvc {name} is being deleted")));
-                }
-                Some(_) => continue,
-                None => {}
-            }
-            let mut body = claim_body(template, &name, &self.shared.spec["selector"]["matchLabels"]);
-            if let Some(owners) = retention::first_owners(set, ordinal) {
-                body["metadata"]["ownerReferences"] = owners;
-            }
-            match requests::create(&self.shared.client, &path, body.to_string().into_bytes()).await {
-                Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                    return Err(kube::Error::Api(status).into());
-                }
-                Err(error) => {
-                    let why = requests::message(&error);
-                    let message = format!(
-                        "Create Claim {name} for Pod {pod} in StatefulSet {} failed error: {why}",
-                        set.item.name
-                    );
-                    self.owner().warn("FailedCreate", message);
-                    return Err(error.into());
-                }
-                Ok(_) => {
-                    let message = format!("Create Claim {name} Pod {pod} in StatefulSet {} success", set.item.name);
-                    self.owner().tell("SuccessfulCreate", message);
-                }
+            failed.extend(self.make_claim(pod, ordinal, template).await.err());
+        }
+        match failed.pop() {
+            None => Ok(()),
+            Some(only) if failed.is_empty() => Err(only),
+            Some(last) => {
+                failed.push(last);
+                let told: Vec<String> = failed.iter().map(Error::told).collect();
+                Err(Error::Wait(format!("[{}]", told.join(", "))))
             }
         }
-        Ok(())
+    }
+
+    async fn make_claim(&self, pod: &str, ordinal: i64, template: &Value) -> Result<(), Error> {
+        let set = &self.shared.set;
+        let name = set.claim_name(template["metadata"]["name"].as_str().unwrap_or_default(), ordinal);
+        match self.shared.claims.get(&set.item.namespace, &name) {
+            Some(claim) if claim.deleted.is_some() => {
+                return Err(Error::Wait(format!("pvc {name} is being deleted")));
+            }
+            Some(_) => return Ok(()),
+            None => {}
+        }
+        let mut body = claim_body(template, &name, &self.shared.spec["selector"]["matchLabels"]);
+        if let Some(owners) = retention::first_owners(set, ordinal) {
+            body["metadata"]["ownerReferences"] = owners;
+        }
+        let path = self.owner().beside("/api/v1", "persistentvolumeclaims");
+        let Err(error) = requests::create(&self.shared.client, &path, body.to_string().into_bytes()).await else {
+            let message = format!("Create Claim {name} Pod {pod} in StatefulSet {} success", set.item.name);
+            self.owner().tell("SuccessfulCreate", message);
+            return Ok(());
+        };
+        if !matches!(&error, kube::Error::Api(status) if status.is_already_exists()) {
+            let why = requests::message(&error);
+            let message =
+                format!("Create Claim {name} for Pod {pod} in StatefulSet {} failed error: {why}", set.item.name);
+            self.owner().warn("FailedCreate", message);
+        }
+        Err(Error::For { what: format!("failed to create PVC {name}"), error })
     }
 
     fn body(&self, ordinal: i64, updated: bool) -> Value {

@@ -25,8 +25,6 @@ use crate::pods::{self, Pod};
 pub use view::{StatefulSet, stateful_sets};
 
 const NAME: &str = "statefulset-controller";
-/// As many sets at a time as upstream's.
-const WORKERS: usize = 5;
 /// A look at a set costs by its pods: after a change it waits for others for so long per pod, at most for the second.
 const GATHER_PER_POD: Duration = Duration::from_micros(10);
 const GATHER_MAX: Duration = Duration::from_millis(100);
@@ -34,7 +32,8 @@ const GATHER_MAX: Duration = Duration::from_millis(100);
 const GATHER_MIN: Duration = Duration::from_millis(1);
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
+    let Context { client, caches, clock, settings } = context;
+    let max_unavailable = settings.feature_gates.max_unavailable_stateful_set;
     let queue: Queue<Key> = Queue::new();
     let adding = queue.clone();
     let sets = view::stateful_sets(&caches).on_change(move |change| adding.add(change.key.clone()));
@@ -64,10 +63,10 @@ pub async fn run(context: Context) {
     revisions.synced().await;
     claims.synced().await;
     let events = Recorder::start(client.clone(), clock.clone(), NAME);
-    let queue_of_manager = queue.clone();
     let manager =
-        Arc::new(act::Manager { client, clock, events, sets, pods, claims, revisions, queue: queue_of_manager });
-    rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+        act::Manager { client, clock, events, sets, pods, claims, revisions, queue: queue.clone(), max_unavailable };
+    let manager = Arc::new(manager);
+    rkube_operator::run(NAME, queue, settings.concurrent_statefulset_syncs, move |key: Key| {
         let manager = manager.clone();
         async move { manager.reconcile(&key).await.map_err(rkube_operator::Error::from) }
     })

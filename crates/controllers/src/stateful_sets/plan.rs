@@ -20,6 +20,14 @@ pub struct Revisions<'a> {
     pub collisions: i64,
 }
 
+/// What else a plan goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    pub now: i64,
+    /// Whether `maxUnavailable` counts, by its gate. Where it does not, pods are updated one after the other.
+    pub max_unavailable: bool,
+}
+
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Claims first, then the pod: of the new revision, or of the current one.
@@ -45,7 +53,8 @@ pub struct Plan {
     pub updates: i64,
 }
 
-pub fn plan(set: &StatefulSet, pods: &[Arc<Pod>], claims: &Claims<'_>, revisions: Revisions<'_>, now: i64) -> Plan {
+pub fn plan(set: &StatefulSet, pods: &[Arc<Pod>], claims: &Claims<'_>, revisions: Revisions<'_>, terms: Terms) -> Plan {
+    let now = terms.now;
     let mut plan = Plan { status: status(set, pods, revisions, now), parts: Vec::new(), updates: 0 };
     if set.deleted.is_some() {
         return plan;
@@ -65,7 +74,7 @@ pub fn plan(set: &StatefulSet, pods: &[Arc<Pod>], claims: &Claims<'_>, revisions
     let goes_on = replicas(set, &wanted, claims, revisions, now, &mut plan)
         && remove(set, &wanted, &condemned, claims, now, &mut plan);
     if goes_on {
-        update(set, &wanted, revisions, now, &mut plan);
+        update(set, &wanted, revisions, terms, &mut plan);
     }
     plan
 }
@@ -172,8 +181,15 @@ fn remove(
 }
 
 /// Pods with an old template, the last first.
-fn update(set: &StatefulSet, wanted: &[(i64, Option<&Arc<Pod>>)], revisions: Revisions<'_>, now: i64, plan: &mut Plan) {
+fn update(
+    set: &StatefulSet,
+    wanted: &[(i64, Option<&Arc<Pod>>)],
+    revisions: Revisions<'_>,
+    terms: Terms,
+    plan: &mut Plan,
+) {
     let Strategy::RollingUpdate { partition, max_unavailable } = set.strategy else { return };
+    let Terms { now, max_unavailable: counts } = terms;
     let is_bad = |pod: Option<&Arc<Pod>>| {
         pod.is_none_or(|pod| !pod.is_available(set.min_ready_seconds, now) || pod.deleted.is_some())
     };
@@ -183,12 +199,12 @@ fn update(set: &StatefulSet, wanted: &[(i64, Option<&Arc<Pod>>)], revisions: Rev
     };
     let first = usize::try_from(partition.unwrap_or(0)).unwrap_or(usize::MAX);
     let mut part = Vec::new();
-    let mut room = match max_unavailable {
-        None => 1,
-        Some(amount) => {
-            let bad = wanted.iter().filter(|(_, pod)| is_bad(*pod)).count();
-            amount.of(set.replicas, false).max(1) - i64::try_from(bad).unwrap_or(i64::MAX)
-        }
+    let mut room = if counts {
+        let bad = wanted.iter().filter(|(_, pod)| is_bad(*pod)).count();
+        max_unavailable.map_or(1, |amount| amount.of(set.replicas, false).max(1))
+            - i64::try_from(bad).unwrap_or(i64::MAX)
+    } else {
+        1
     };
     for (ordinal, pod) in wanted.iter().skip(first).rev() {
         if room <= 0 {
@@ -199,8 +215,8 @@ fn update(set: &StatefulSet, wanted: &[(i64, Option<&Arc<Pod>>)], revisions: Rev
                 part.push(Action::Delete(Arc::clone(pod)));
                 room -= 1;
             }
-            // Without a number, one is updated after the other.
-            pod if max_unavailable.is_none() && is_bad(*pod) => break,
+            // Those before one that is not well wait for it.
+            pod if !counts && is_bad(*pod) => break,
             _ => {}
         }
     }

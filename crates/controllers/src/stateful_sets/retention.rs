@@ -33,9 +33,9 @@ impl Claims<'_> {
         self.of(set, ordinal).flatten().any(|claim| claim.owners.iter().any(is_of_pod))
     }
 
-    /// Whether a claim is not there.
+    /// Whether a claim is not there, or will not be.
     pub fn misses(&self, set: &StatefulSet, ordinal: i64) -> bool {
-        self.of(set, ordinal).any(|claim| claim.is_none())
+        self.of(set, ordinal).any(|claim| claim.is_none_or(|claim| claim.deleted.is_some()))
     }
 }
 

@@ -142,10 +142,8 @@ impl Manager {
             "observedGeneration": pod.generation,
             "lastTransitionTime": time::format_seconds(self.clock.now_seconds()),
         });
-        // Another pod of the same name is none of ours.
-        let patch = json!({ "metadata": { "uid": pod.uid.as_str() }, "status": { "conditions": [condition] } });
         let path = path_of(pod);
-        match requests::patch(&self.client, &format!("{path}/status"), &patch).await {
+        match requests::set_pod_condition(&self.client, &path, &pod.uid, json!({}), condition).await {
             Ok(_) => {}
             Err(error) if is_gone(&error) => return Ok(()),
             Err(error) => return Err(error),

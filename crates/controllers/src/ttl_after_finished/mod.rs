@@ -11,11 +11,9 @@ use crate::jobs::{Job, jobs};
 use crate::requests::{self, is_not_found};
 
 const NAME: &str = "ttl-after-finished-controller";
-/// As many Jobs at a time as upstream's.
-const WORKERS: usize = 5;
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
+    let Context { client, caches, clock, settings } = context;
     let queue: Queue<Key> = Queue::new();
     let adding = queue.clone();
     let watched = jobs(&caches).on_change(move |change| {
@@ -26,7 +24,7 @@ pub async fn run(context: Context) {
     watched.synced().await;
     let watched = Arc::new(watched);
     let later = queue.clone();
-    rkube_operator::run(NAME, queue, WORKERS, move |key: Key| {
+    rkube_operator::run(NAME, queue, settings.concurrent_ttl_after_finished_syncs, move |key: Key| {
         let (client, clock, watched, later) = (client.clone(), clock.clone(), watched.clone(), later.clone());
         async move {
             let Some(job) = watched.get(&key.namespace, &key.name) else { return Ok(Outcome::Unchanged) };

@@ -11,7 +11,7 @@ use super::behaviour::Settings;
 use super::containers::{Place, PodEvent, advance};
 use super::fleet::{Fleet, Held, SimulatedNode};
 use crate::admission::{Claim, admit};
-use crate::api;
+use crate::api::{self, Written};
 use crate::pod::backoff::micros;
 use crate::pod::state::{PodState, Verdict};
 use crate::pod::status;
@@ -65,7 +65,7 @@ pub(super) async fn reconcile(fleet: Arc<Fleet>, key: Key) -> Result<Outcome, Er
     }
     fleet.tell(node, &pod, &step.events);
     held.wake_micros = step.wake_micros;
-    let patch = step.patch.as_ref().map(json::to_string);
+    let patch = step.patch.map(|patch| json::to_string(&of_revision(patch, view.revision)));
     let outcome = paced(&mut held, patch.as_deref());
     if patch.is_some() || step.remove {
         // If it fails, the pod is not as this wrote it.
@@ -191,6 +191,15 @@ fn check_deadline(state: &mut PodState, pod: &Value, now: i64, events: &mut Vec<
     (at > now).then_some(at)
 }
 
+/// A status is of the pod that was looked at. Were it written over a later one, that would pass for what this wrote, and
+/// what the other writer wanted (that the pod ends, say) would not be seen.
+fn of_revision(mut patch: Value, revision: u64) -> Value {
+    let mut metadata = patch.get("metadata").clone();
+    metadata.set("resourceVersion", revision.to_string());
+    patch.set("metadata", metadata);
+    patch
+}
+
 /// A pod that has ended says no more than which generation of it was seen.
 fn observed(pod: &Value) -> Option<Value> {
     let metadata = pod.get("metadata");
@@ -228,14 +237,20 @@ async fn write(
 ) -> Result<(), Error> {
     if let Some(patch) = patch {
         let path = format!("/api/v1/namespaces/{}/pods/{}/status", key.namespace, key.name);
-        let Some(revision) = api::patch_status(&node.client, &path, patch).await? else {
-            // It is gone, or another, as the watch says; or too many others wrote it at the same time.
-            fleet.forget(key);
-            fleet.pod_queue.add_after(key.clone(), REFUSED_AGAIN);
-            return Ok(());
-        };
-        if let Some(held) = fleet.held.lock().get_mut(key) {
-            held.written_revision = revision;
+        match api::patch_status(&node.client, &path, patch).await? {
+            Written::At(revision) => {
+                if let Some(held) = fleet.held.lock().get_mut(key) {
+                    held.written_revision = revision;
+                }
+            }
+            missed => {
+                // What others wrote is on its way here, and has the pod looked at again; so has this, if it was seen before.
+                if missed == Written::NotFound {
+                    fleet.forget(key);
+                }
+                fleet.pod_queue.add_after(key.clone(), REFUSED_AGAIN);
+                return Ok(());
+            }
         }
     }
     if remove {

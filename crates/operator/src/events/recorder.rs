@@ -1,7 +1,6 @@
 //! The recorder of core/v1 Events.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use kube::Client;
 use rkube_machinery::host::Clock;
@@ -12,14 +11,13 @@ use tokio::sync::mpsc;
 use super::correlator::{Correlator, Record, Said};
 use super::send::{Sent, create, patch};
 use super::{EventType, Reference, WAITING_MAX};
+use crate::process::held;
 
 /// Writes Events for as long as there is a clone of it.
 #[derive(Clone)]
 pub struct Recorder {
     sender: mpsc::Sender<Said>,
     clock: Arc<dyn Clock>,
-    /// The clock knows microseconds: this tells events of one of them apart.
-    number: Arc<AtomicI64>,
     host: Text,
 }
 
@@ -32,8 +30,8 @@ impl Recorder {
     /// Of a component that runs on a host: events say on which.
     pub fn start_on(client: Client, clock: Arc<dyn Clock>, component: &str, host: &str) -> Recorder {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(write_all(client, component.into(), receiver));
-        Recorder { sender, clock, number: Arc::default(), host: host.into() }
+        tokio::spawn(held(write_all(client, component.into(), receiver)));
+        Recorder { sender, clock, host: host.into() }
     }
 
     /// The same, on another host: one who writes serves many.
@@ -52,8 +50,7 @@ impl Recorder {
 
     /// Does not wait.
     pub fn event(&self, about: &Reference, event_type: EventType, reason: &str, message: impl Into<String>) {
-        let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let at_nanos = self.clock.now_micros() * 1000 + number % 1000;
+        let at_nanos = self.clock.distinct_nanos();
         let (about, reason_text, host) = (about.clone(), reason.into(), self.host.clone());
         let said = Said { about, event_type, reason: reason_text, message: message.into(), at_nanos, host };
         if self.sender.try_send(said).is_err() {

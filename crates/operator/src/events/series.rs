@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -18,6 +17,7 @@ use tokio::time::Instant;
 
 use super::send::{Sent, create, patch};
 use super::{EventType, Reference, WAITING_MAX, event_name};
+use crate::process::held;
 
 /// A series is over when nothing was said for so long; this often it is looked for such ones. Upstream's.
 const FINISH: Duration = Duration::from_secs(6 * 60);
@@ -45,7 +45,6 @@ pub struct Series {
 pub struct SeriesRecorder {
     sender: mpsc::Sender<Said>,
     clock: Arc<dyn Clock>,
-    number: Arc<AtomicI64>,
 }
 
 struct Said {
@@ -59,14 +58,13 @@ impl SeriesRecorder {
     pub fn start(client: Client, clock: Arc<dyn Clock>, controller: &str, instance: &str) -> SeriesRecorder {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let reporter = Arc::new(Reporter { client, controller: controller.into(), instance: instance.into() });
-        tokio::spawn(write_all(reporter, clock.clone(), receiver));
-        SeriesRecorder { sender, clock, number: Arc::default() }
+        tokio::spawn(held(write_all(reporter, clock.clone(), receiver)));
+        SeriesRecorder { sender, clock }
     }
 
     /// Does not wait.
     pub fn event(&self, series: Series, note: impl Into<String>) {
-        let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let at_nanos = self.clock.now_micros() * 1000 + number % 1000;
+        let at_nanos = self.clock.distinct_nanos();
         if self.sender.try_send(Said { series, note: note.into(), at_nanos }).is_err() {
             tracing::debug!("too many events wait to be written: one is lost");
         }

@@ -21,7 +21,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use kube::client::Body;
 use kube::core::ApiResource;
 use kube::{Client, Resource};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use rkube_machinery::selector::labels::Selector;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
@@ -30,6 +30,7 @@ use tower_layer::Layer as _;
 use tower_service::Service;
 
 use crate::panic::panic_text;
+use crate::process::held;
 use crate::source::{Event, Item, Selection, Source};
 use crate::written::{BoxError, Following, Note, Progress, ReadYourWrites, What};
 use store::{Entry, Store};
@@ -320,16 +321,27 @@ impl<V: Send + Sync + 'static> Informer<V> {
         I::Key: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        let mut store = self.shared.store.read();
-        if !store.has_index::<I>() {
-            drop(store);
-            self.shared.store.write().add_index::<I>();
-            store = self.shared.store.read();
-        }
-        match store.indexed::<I, Q>(key) {
+        match self.store_with_index::<I>().indexed::<I, Q>(key) {
             Some(found) => look(found),
             None => look(&BTreeMap::new()),
         }
+    }
+
+    /// The keys under which an index has something, in order.
+    pub fn index_keys<I: Index<V, Key: Clone + Ord>>(&self) -> Vec<I::Key> {
+        let mut keys: Vec<I::Key> = self.store_with_index::<I>().index_keys::<I>().cloned().collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    fn store_with_index<I: Index<V>>(&self) -> RwLockReadGuard<'_, Store<V>> {
+        let store = self.shared.store.read();
+        if store.has_index::<I>() {
+            return store;
+        }
+        drop(store);
+        self.shared.store.write().add_index::<I>();
+        self.shared.store.read()
     }
 
     /// Whether the first list is in the cache.
@@ -377,7 +389,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
         });
         let cache: Weak<dyn Cache> = Arc::<Shared<V>>::downgrade(&shared);
         let following = follow(cache, source.clone(), resource.clone(), selection);
-        *shared.task.lock() = Some(tokio::spawn(following).abort_handle());
+        *shared.task.lock() = Some(tokio::spawn(held(following)).abort_handle());
         shared
     }
 

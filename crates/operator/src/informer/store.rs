@@ -141,8 +141,17 @@ impl<V: Send + Sync + 'static> Store<V> {
         I::Key: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
+        self.buckets::<I>()?.0.get(key)
+    }
+
+    /// The keys under which an index has something, in no order. There has to be such an index.
+    pub fn index_keys<I: Index<V>>(&self) -> impl Iterator<Item = &I::Key> {
+        self.buckets::<I>().into_iter().flat_map(|buckets| buckets.0.keys())
+    }
+
+    fn buckets<I: Index<V>>(&self) -> Option<&Buckets<I, V>> {
         let (_, index) = self.indexes.iter().find(|(id, _)| *id == TypeId::of::<I>())?;
-        index.any().downcast_ref::<Buckets<I, V>>()?.0.get(key)
+        index.any().downcast_ref()
     }
 }
 

@@ -108,9 +108,11 @@ async fn an_index_follows_every_change() {
     settle().await;
     assert_eq!((found("1"), found("2")), (vec!["y".into()], vec!["x".into()]));
     assert_eq!(informer.with_index::<ByData, _, _>("1", |found| found.len()), 1);
+    assert_eq!(informer.index_keys::<ByData>(), ["1", "2"]);
     source.tell("configmaps", Event::Deleted(map("x", 5)));
     settle().await;
     assert_eq!((found("1"), found("2")), (vec!["y".into()], vec![]));
+    assert_eq!(informer.index_keys::<ByData>(), ["1"]);
     source.tell("configmaps", Event::Listed(vec![map("z", 7)]));
     settle().await;
     assert_eq!((found("1"), found("7")), (vec![], vec!["z".into()]));

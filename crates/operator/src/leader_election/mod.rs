@@ -46,8 +46,9 @@ pub(crate) use run::Elector;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rkube_machinery::changes;
 use rkube_machinery::host::Entropy;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::error::Error;
 
@@ -196,9 +197,9 @@ pub fn identity(host: &str, entropy: &dyn Entropy) -> String {
 /// Whether this process leads, for those who want to know.
 #[derive(Clone)]
 pub struct Leadership {
-    role: watch::Receiver<Role>,
+    role: changes::Receiver<Role>,
     /// None: there is no election, and everybody leads.
-    _always: Option<Arc<watch::Sender<Role>>>,
+    _always: Option<Arc<changes::Sender<Role>>>,
 }
 
 /// What a process is.
@@ -224,7 +225,7 @@ impl Leadership {
     /// Without an election.
     pub(crate) fn always() -> Leadership {
         let (held, _) = mpsc::channel(1);
-        let (sender, role) = watch::channel(Role::Leader(Term { number: 0, _held: held }));
+        let (sender, role) = changes::channel(Role::Leader(Term { number: 0, _held: held }));
         Leadership { role, _always: Some(Arc::new(sender)) }
     }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease as LeaseKind;
 use kube::core::ApiResource;
+use rkube_machinery::changes;
 use rkube_machinery::host::{Clock, Entropy};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -18,6 +19,7 @@ use crate::error::Error;
 use crate::events::Recorder;
 use crate::fence::Fence;
 use crate::informer::Informer;
+use crate::process::held;
 use crate::source::{Item, Selection};
 use crate::stats::ElectionStats;
 
@@ -43,7 +45,7 @@ impl Elector {
         let client = Fence::past(client);
         let identity = election.identity.clone().unwrap_or_else(|| identity(host_name, &**entropy));
         let component = election.component.clone().unwrap_or_else(|| identity.clone());
-        let (shown, watched) = watch::channel(Watched::default());
+        let (shown, watched) = changes::channel(Watched::default());
         let selection = Selection {
             namespace: Some(election.namespace.as_str().into()),
             fields: Some(format!("metadata.name={}", election.name).into()),
@@ -52,7 +54,7 @@ impl Elector {
         let informer = caches.view(&ApiResource::erase::<LeaseKind>(&()), selection, show).on_change(move |change| {
             shown.send_replace(Watched { lease: change.new.cloned(), was_told: true });
         });
-        let (role, roles) = watch::channel(Role::Unknown);
+        let (role, roles) = changes::channel(Role::Unknown);
         let (stats, stop) = (Arc::<ElectionStats>::default(), oneshot::channel());
         let candidate = Candidate {
             place: Place {
@@ -82,7 +84,7 @@ impl Elector {
             leadership: Leadership { role: roles, _always: None },
             stats,
             stop: Some(stop.0),
-            task: tokio::spawn(candidate.run(stop.1)),
+            task: tokio::spawn(held(candidate.run(stop.1))),
         })
     }
 
@@ -152,12 +154,12 @@ struct Candidate {
     entropy: Arc<dyn Entropy>,
     recorder: Recorder,
     fence: Fence,
-    role: watch::Sender<Role>,
+    role: changes::Sender<Role>,
     stats: Arc<ElectionStats>,
     /// Closed when nothing of this time of leading is left.
     term: Option<mpsc::Receiver<()>>,
     terms: u64,
-    watched: watch::Receiver<Watched>,
+    watched: changes::Receiver<Watched>,
     _informer: Informer<Shown>,
 }
 

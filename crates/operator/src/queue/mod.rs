@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::process::held;
 use crate::stats::QueueStats;
 use state::{Added, State};
 
@@ -210,7 +211,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             self.shared.sooner.notify_one();
         } else {
             *timing = true;
-            tokio::spawn(add_in_time(Arc::downgrade(&self.shared), self.shared.sooner.clone()));
+            tokio::spawn(held(add_in_time(Arc::downgrade(&self.shared), self.shared.sooner.clone())));
         }
     }
 

@@ -174,7 +174,7 @@ impl Driver {
                     self.core.bound(&pod.uid, Bound::Done, self.now);
                     format!("{} to {node}", pod.name)
                 }
-                Step::Refused { pod, message } => format!("{}: {message}", pod.name),
+                Step::Refused { pod, message, .. } => format!("{}: {message}", pod.name),
                 Step::Skipped { pod } => format!("{} is deleted", pod.name),
             });
             self.core.snapshot().check().unwrap();

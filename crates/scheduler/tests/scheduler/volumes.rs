@@ -95,6 +95,28 @@ fn names(work: &Work) -> (Vec<(String, String)>, Vec<String>) {
     (bindings.collect(), work.provisions.iter().map(|claim| claim.name.to_string()).collect())
 }
 
+/// It may be that only the cache does not know a claim. Nobody asks for those that do not come before their pods.
+#[test]
+fn the_first_claim_that_is_not_known_is_named() {
+    let ephemeral = json!({ "volumes": [{ "name": "v", "ephemeral": { "volumeClaimTemplate": {} } }] });
+    let immediate = || claim("c", json!({ "spec": { "storageClassName": "" } }));
+    let table = [
+        (None, using(&["c", "d"]), Some("c")),
+        (Some(immediate()), using(&["c", "d"]), Some("d")),
+        (Some(immediate()), using(&["c"]), None),
+        (None, ephemeral, None),
+    ];
+    for (known, spec, expected) in table {
+        let mut driver = driver();
+        if let Some(claim) = known {
+            driver.storage("claim", claim);
+        }
+        driver.pod("p", spec.clone());
+        let Step::Refused { unknown_claim, .. } = driver.step() else { panic!("{spec} is refused") };
+        assert_eq!(unknown_claim.as_deref(), expected, "{spec}");
+    }
+}
+
 #[test]
 fn claims_that_cannot_be_used_are_named() {
     let ephemeral = json!({ "volumes": [{ "name": "v", "ephemeral": { "volumeClaimTemplate": {} } }] });

@@ -108,6 +108,43 @@ fn one_whose_binding_fails_waits_longer_each_time() {
 }
 
 #[test]
+fn what_is_written_of_a_pod_is_there_before_it_is_tried_again() {
+    let mut driver = Driver::with_nodes(1);
+    driver.pod("p", json!({ "nodeSelector": { "disk": "ssd" } }));
+    let refused = |driver: &mut Driver| match driver.core.step(driver.now) {
+        Some(Step::Refused { pod, .. }) => pod.uid.clone(),
+        _ => panic!("it is refused"),
+    };
+    let uid = refused(&mut driver);
+    // Something helps before the write begins, or while it is under way.
+    for is_before in [true, false] {
+        if !is_before {
+            driver.core.writing(&uid);
+        }
+        driver.node("n0", json!({ "metadata": { "labels": { "disk": "ssd" } } }));
+        if is_before {
+            driver.core.writing(&uid);
+        }
+        assert!(driver.core.step(driver.now).is_none() && !driver.core.has_work());
+        driver.node("n0", json!({ "metadata": { "labels": { "disk": "hdd" } } }));
+        driver.core.written(&uid, driver.now);
+        assert_eq!(refused(&mut driver), uid, "it was helped once, so it is tried");
+    }
+    driver.core.writing(&uid);
+    driver.core.written(&uid, driver.now);
+    assert!(driver.core.step(driver.now).is_none(), "nothing helped");
+    driver.node("n0", json!({ "metadata": { "labels": { "disk": "ssd" } } }));
+    assert_eq!(driver.work(), ["p to n0"]);
+    // One that is gone meanwhile is gone.
+    driver.pod("q", json!({ "nodeSelector": { "disk": "none" } }));
+    let uid = refused(&mut driver);
+    driver.core.writing(&uid);
+    driver.no_pod("q");
+    driver.core.written(&uid, driver.now);
+    assert!(driver.core.step(driver.now).is_none());
+}
+
+#[test]
 fn a_pod_on_its_way_counts_until_it_is_known_to_have_failed() {
     let mut driver = Driver::with_nodes(1);
     driver.pod("a", asking(json!({ "cpu": "3" })));

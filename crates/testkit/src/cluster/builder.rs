@@ -8,8 +8,11 @@ use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, Features, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::{Pki, ServerNames, tls};
-use rkube_cluster::parts::{LocalPath, NodeRanges, NodeTemplate, Scheduler, Selection, Settings, SimulatedNodes};
+use rkube_cluster::parts::{
+    Election, LocalPath, NodeRanges, NodeTemplate, Scheduler, Selection, Settings, SimulatedNodes, Timing,
+};
 use rkube_cluster::{ControlPlane, Controllers, Listener, Part, kubeconfig};
+use rkube_kinds::Kind;
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::names::address::Subnet;
 use rkube_store::embedded::OpenOptions;
@@ -47,15 +50,46 @@ pub struct Builder {
     scheduler: bool,
     nodes: usize,
     node_template: NodeTemplate,
+    candidates: usize,
     parts: Vec<Part>,
     virtual_time: bool,
     seed: u64,
     faults: Option<Faults>,
     listens: bool,
+    features: Features,
+    /// Groups and versions that are off by default.
+    served: Vec<String>,
 }
 
-/// A part by which it can be started again and again.
-type MakePart = Box<dyn Fn() -> Part + Send + Sync>;
+/// A part, as often as it is started.
+type MakePart = Box<dyn Fn(Option<Election>) -> Part + Send + Sync>;
+
+/// One of those who would run a part.
+struct Candidate {
+    name: String,
+    /// By which it is elected; None: there is no other.
+    lease: Option<&'static str>,
+    /// Told who it is.
+    make: Box<dyn Fn(&str) -> Part + Send + Sync>,
+}
+
+fn candidates(count: usize, name: &str, lease: &'static str, make: MakePart) -> Vec<Candidate> {
+    if count == 1 {
+        return vec![Candidate { name: name.to_owned(), lease: None, make: Box::new(move |_| make(None)) }];
+    }
+    let make = Arc::new(make);
+    let candidate = |number: usize| {
+        let make = make.clone();
+        let elected = move |identity: &str| {
+            let election = Election::new("test", Some(identity.to_owned()), Timing::default());
+            let part = make(Some(election.expect("upstream's times go together")));
+            // To those who look at components they are one.
+            Part { component: part.component.filter(|_| number == 1), ..part }
+        };
+        Candidate { name: format!("{name}-{number}"), lease: Some(lease), make: Box::new(elected) }
+    };
+    (1..=count).map(candidate).collect()
+}
 
 enum StoreChoice {
     Memory,
@@ -73,11 +107,14 @@ impl Default for Builder {
             scheduler: true,
             nodes: 0,
             node_template: NodeTemplate::default(),
+            candidates: 1,
             parts: Vec::new(),
             virtual_time: false,
             seed: SEED,
             faults: None,
             listens: false,
+            features: Features::default(),
+            served: Vec::new(),
         }
     }
 }
@@ -113,9 +150,28 @@ impl Builder {
         self
     }
 
+    /// Turns a gate on, by its name in `--feature-gates`.
+    pub fn feature(mut self, gate: &str) -> Self {
+        assert!(self.features.set(gate, true), "there is no gate {gate}");
+        self
+    }
+
+    /// Serves a group and version that is off by default, as `--runtime-config` does: `resource.k8s.io/v1beta1`.
+    pub fn serve(mut self, api_version: &str) -> Self {
+        self.served.push(api_version.to_owned());
+        self
+    }
+
     /// Pods stay without a node until the test binds them.
     pub fn without_scheduler(mut self) -> Self {
         self.scheduler = false;
+        self
+    }
+
+    /// Controllers and scheduler are there so many times, and elect leaders, as several control planes on one store do.
+    pub fn candidates(mut self, count: usize) -> Self {
+        assert!(count > 0, "somebody has to run them");
+        self.candidates = count;
         self
     }
 
@@ -184,43 +240,45 @@ impl Builder {
         let (listener, outside) = self.listens.then(listen).unzip();
         let mut config = config(opened.store.clone(), clock.clone(), Arc::new(SeededEntropy::new(self.seed)));
         config.store_is_shared = store_is_shared;
+        config.features = self.features;
+        let is_served = |kind: &Kind| !kind.off_by_default || self.served.contains(&kind.api_version());
+        config.kinds = rkube_kinds::all().iter().filter(|kind| is_served(kind)).cloned().collect();
         let selection: Selection = self.controllers.parse().unwrap_or_else(|error: String| panic!("{error}"));
         let ranges_are_given = selection.has("node-ipam-controller");
         let (settings, has_nodes) = (self.settings, self.nodes > 0);
         let root_ca = if wrong.is_some() { AUTHORITY_OF_SEEDS } else { &PKI.ca.certificate };
         let signing = wrong.is_none().then(|| PKI.ca.clone());
         root_ca.clone_into(&mut config.client_authority);
-        let mut parts: Vec<(&'static str, MakePart)> = Vec::new();
-        parts.push((
-            "controllers",
-            Box::new(move || {
-                Controllers {
-                    root_ca: root_ca.to_owned(),
-                    signing: signing.clone(),
-                    selection: selection.clone(),
-                    settings: settings.clone(),
-                    node_ranges: Some(NodeRanges::default()),
-                    election: None,
-                    local_path: has_nodes.then(LocalPath::simulated),
-                }
-                .into()
-            }),
-        ));
+        let controllers: MakePart = Box::new(move |election| {
+            Controllers {
+                root_ca: root_ca.to_owned(),
+                signing: signing.clone(),
+                selection: selection.clone(),
+                settings: settings.clone(),
+                node_ranges: Some(NodeRanges::default()),
+                election,
+                local_path: has_nodes.then(LocalPath::simulated),
+            }
+            .into()
+        });
+        let mut made = candidates(self.candidates, "controllers", "kube-controller-manager", controllers);
         if self.scheduler {
             let host_name = config.host_name.clone();
-            let make = move || Scheduler { host_name: host_name.clone(), election: None }.into();
-            parts.push(("scheduler", Box::new(make)));
+            let scheduler: MakePart =
+                Box::new(move |election| Scheduler { host_name: host_name.clone(), election }.into());
+            made.extend(candidates(self.candidates, "scheduler", "kube-scheduler", scheduler));
         }
         if self.nodes > 0 {
             let (count, template) = (self.nodes, self.node_template);
-            let make = move || SimulatedNodes { count, template: template.clone(), ranges_are_given }.into();
-            parts.push((NODES, Box::new(make)));
+            let nodes: MakePart =
+                Box::new(move |_| SimulatedNodes { count, template: template.clone(), ranges_are_given }.into());
+            made.extend(candidates(1, NODES, "", nodes));
         }
-        let parts = parts.into_iter().map(|(name, make)| match &wrong {
-            Some(wrong) => wrong.supervised(name, make),
-            None => make(),
+        let made = made.into_iter().map(|Candidate { name, lease, make }| match &wrong {
+            Some(wrong) => wrong.supervised(&name, lease, move |identity| make(identity)),
+            None => make(&name),
         });
-        let parts = parts.chain(self.parts).collect();
+        let parts = made.chain(self.parts).collect();
         let plane = ControlPlane::start(config, listener, parts).await;
         let plane = plane.unwrap_or_else(|error| panic!("the cluster does not start: {error:?}"));
         TestCluster::new(plane, opened, outside, clock, self.virtual_time, |client| {
@@ -235,7 +293,7 @@ fn config(store: Arc<dyn Store>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy
         store_is_shared: false,
         clock,
         entropy,
-        kinds: rkube_kinds::all().iter().filter(|kind| !kind.off_by_default).cloned().collect(),
+        kinds: Vec::new(),
         features: Features::default(),
         in_flight_max: InFlightMax::default(),
         token_file: TokenFile::default(),

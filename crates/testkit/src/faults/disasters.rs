@@ -80,7 +80,7 @@ impl Disasters {
 
     /// Those who do what the cluster wants; nodes have faults of their own.
     fn leaders(&self) -> Vec<Arc<super::parts::Supervised>> {
-        self.instances.all().into_iter().filter(|part| part.name != NODES).collect()
+        self.instances.all().into_iter().filter(|part| &*part.name != NODES).collect()
     }
 
     fn pick(&self, count: usize) -> usize {
@@ -112,7 +112,7 @@ impl Disasters {
             Ok(Some(_)) => self.annotate(nodes, name, None).await,
             // It registers when its kubelet is started again, and so do all: they are one part.
             Ok(None) | Err(_) => {
-                self.instances.all().iter().filter(|part| part.name == NODES).for_each(|it| it.crash())
+                self.instances.all().iter().filter(|part| &*part.name == NODES).for_each(|it| it.crash())
             }
         }
     }
@@ -160,6 +160,6 @@ impl Disasters {
                 }
             }
         }
-        self.instances.all().iter().filter(|part| part.name == NODES).for_each(|it| it.crash());
+        self.instances.all().iter().filter(|part| &*part.name == NODES).for_each(|it| it.crash());
     }
 }

@@ -32,7 +32,7 @@ use rkube_operator::kube::Client;
 use source::SlowSource;
 use tokio::task::JoinSet;
 use trace::Trace;
-pub use trace::{Observer, Seen};
+pub use trace::{Observer, Seen, Writer};
 use transport::Unreliable;
 
 use crate::host::{SeededEntropy, VirtualClock};
@@ -58,8 +58,14 @@ impl Wrong {
     }
 
     /// A part that may crash and hang, and whose requests may get lost.
-    pub fn supervised(&self, name: &'static str, make: impl Fn() -> Part + Send + Sync + 'static) -> Part {
-        parts::supervised(name, &self.chaos, &self.instances, make)
+    /// Its instances are led by this Lease, if there are several at a time.
+    pub fn supervised(
+        &self,
+        name: &str,
+        lease: Option<&'static str>,
+        make: impl Fn(&str) -> Part + Send + Sync + 'static,
+    ) -> Part {
+        parts::supervised(name, lease, &self.chaos, &self.instances, make)
     }
 
     /// From here on, the greater things go wrong, too.
@@ -81,7 +87,7 @@ impl Wrong {
 
     /// What an operator of a test gets.
     pub fn host(&self, host: &Host) -> Host {
-        parts::host_for(host, &Instance::new("operator", self.chaos.clone()))
+        parts::host_for(host, &Instance::new("operator".into(), None, 1, self.chaos.clone()))
     }
 
     pub async fn end(&self) {
@@ -151,6 +157,10 @@ impl Chaos {
     /// Has somebody look at every write, in order, as it happens.
     pub fn observe(&self, observer: Box<dyn Observer>) {
         self.trace.lock().observe(observer);
+    }
+
+    fn set_writer(&self, writer: Option<(&Arc<Instance>, &Arc<str>)>) {
+        self.trace.lock().set_writer(writer);
     }
 
     /// Notes something that is no write.

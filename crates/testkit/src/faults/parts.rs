@@ -2,13 +2,15 @@
 //!
 //! A part runs in instances, one after the other or, where they elect a leader, several at a time. One that has crashed
 //! is heard of no more, whatever of it still runs: its requests never arrive. One that is paused goes on later where it
-//! was, with what it knew then.
+//! was, with what it knew then: it does not know that time has passed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rkube_cluster::{Host, Part, Seams, Transport};
+use rkube_operator::process::Process;
 use rkube_operator::{Manager, Source};
 use tokio::sync::Notify;
 use tower::util::BoxCloneService;
@@ -21,50 +23,31 @@ const DOWN_MAX: Duration = Duration::from_secs(60);
 
 /// One life of a part.
 pub(crate) struct Instance {
-    name: &'static str,
+    pub name: Arc<str>,
+    /// Unlike that of any other.
+    pub identity: String,
+    /// By whose Lease it acts; None: it need not be elected.
+    pub lease: Option<&'static str>,
     chaos: Arc<Chaos>,
-    state: Mutex<State>,
-    changed: Notify,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Runs,
-    Paused,
-    /// For good.
-    Crashed,
+    process: Process,
+    has_crashed: AtomicBool,
 }
 
 impl Instance {
-    pub fn new(name: &'static str, chaos: Arc<Chaos>) -> Arc<Instance> {
-        Arc::new(Instance { name, chaos, state: Mutex::new(State::Runs), changed: Notify::new() })
-    }
-
-    pub fn name(&self) -> &'static str {
-        self.name
+    pub fn new(name: Arc<str>, lease: Option<&'static str>, life: u64, chaos: Arc<Chaos>) -> Arc<Instance> {
+        let identity = format!("{name}_{life}");
+        let (process, has_crashed) = (Process::default(), AtomicBool::new(false));
+        Arc::new(Instance { name, identity, lease, chaos, process, has_crashed })
     }
 
     pub fn chaos(&self) -> &Arc<Chaos> {
         &self.chaos
     }
 
-    /// Returns while it runs: at once, or when a pause is over, or never.
-    pub async fn runs(&self) {
-        // In the order of coming: a channel of tokio's would draw lots among those who wait.
-        while *self.state.lock() != State::Runs {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if *self.state.lock() != State::Runs {
-                changed.await;
-            }
-        }
-    }
-
-    fn set(&self, to: State) {
-        let mut state = self.state.lock();
-        if *state != State::Crashed && *state != to {
-            *state = to;
-            self.changed.notify_waiters();
+    /// Returns at once, or never if it has crashed.
+    pub async fn lives(&self) {
+        if self.has_crashed.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
         }
     }
 }
@@ -73,8 +56,8 @@ impl Instance {
 struct Between(Arc<Instance>);
 
 impl Seams for Between {
-    fn transport(&self, direct: Transport) -> Transport {
-        BoxCloneService::new(Unreliable::new(direct, self.0.clone()))
+    fn transport(&self, user: &str, direct: Transport) -> Transport {
+        BoxCloneService::new(Unreliable::new(direct, self.0.clone(), user))
     }
 
     fn source(&self, direct: Arc<dyn Source>) -> Arc<dyn Source> {
@@ -84,6 +67,10 @@ impl Seams for Between {
     fn reads_own_writes(&self) -> bool {
         self.0.chaos.plan().without != Some(Safeguard::ReadYourWrites)
     }
+
+    fn fences(&self) -> bool {
+        self.0.chaos.plan().without != Some(Safeguard::Fencing)
+    }
 }
 
 /// The same host for an instance.
@@ -91,7 +78,7 @@ pub(crate) fn host_for(host: &Host, instance: &Arc<Instance>) -> Host {
     host.with_seams(Arc::new(Between(instance.clone())))
 }
 
-/// The parts that may crash and hang, by name.
+/// The parts that may crash and hang, in the order of their start.
 #[derive(Default)]
 pub(crate) struct Instances {
     all: Mutex<Vec<Arc<Supervised>>>,
@@ -99,13 +86,12 @@ pub(crate) struct Instances {
 
 /// A part, whichever instance of it runs.
 pub(crate) struct Supervised {
-    pub name: &'static str,
+    pub name: Arc<str>,
     current: Mutex<Option<Arc<Instance>>>,
     crash: Notify,
 }
 
 impl Instances {
-    /// All of them, in the order of their start.
     pub fn all(&self) -> Vec<Arc<Supervised>> {
         self.all.lock().clone()
     }
@@ -118,35 +104,35 @@ impl Supervised {
     }
 
     pub fn pause(&self) {
-        self.set(State::Paused);
+        if let Some(current) = &*self.current.lock() {
+            current.process.stop();
+        }
     }
 
     pub fn resume(&self) {
-        self.set(State::Runs);
-    }
-
-    fn set(&self, state: State) {
-        if let Some(current) = &*self.current.lock() {
-            current.set(state);
+        let current = self.current.lock().clone();
+        if let Some(current) = current {
+            current.process.wake();
         }
     }
 }
 
-/// A part that is started again when it has crashed. `make` is asked for it at each start.
+/// A part that is started again when it has crashed. `make` is asked for it at each start, and told who it is.
 pub(crate) fn supervised(
-    name: &'static str,
+    name: &str,
+    lease: Option<&'static str>,
     chaos: &Arc<Chaos>,
     instances: &Instances,
-    make: impl Fn() -> Part + Send + Sync + 'static,
+    make: impl Fn(&str) -> Part + Send + Sync + 'static,
 ) -> Part {
-    let supervised = Arc::new(Supervised { name, current: Mutex::default(), crash: Notify::new() });
+    let supervised = Arc::new(Supervised { name: name.into(), current: Mutex::default(), crash: Notify::new() });
     instances.all.lock().push(supervised.clone());
+    let Part { component, settled, .. } = make(name);
     let (chaos, make) = (chaos.clone(), Arc::new(make));
-    let Part { component, settled, .. } = make();
     let start = move |host: &Host| {
-        let mut manager = Manager::new(host.source(rkube_cluster::component_user(name, &[])));
+        let mut manager = Manager::new(host.source(rkube_cluster::component_user("supervisor", &[])));
         let host = host.clone();
-        manager.add(name, move || lives(host.clone(), chaos.clone(), supervised.clone(), make.clone()));
+        manager.add("supervisor", move || lives(host.clone(), chaos.clone(), supervised.clone(), lease, make.clone()));
         manager
     };
     Part { component, start: Box::new(start), settled }
@@ -156,14 +142,15 @@ async fn lives(
     host: Host,
     chaos: Arc<Chaos>,
     supervised: Arc<Supervised>,
-    make: Arc<impl Fn() -> Part + Send + Sync + 'static>,
+    lease: Option<&'static str>,
+    make: Arc<impl Fn(&str) -> Part + Send + Sync + 'static>,
 ) {
-    loop {
-        let instance = Instance::new(supervised.name, chaos.clone());
+    for life in 1.. {
+        let instance = Instance::new(supervised.name.clone(), lease, life, chaos.clone());
         *supervised.current.lock() = Some(instance.clone());
-        let running = (make().start)(&host_for(&host, &instance));
+        let running = instance.process.scope(|| (make(&instance.identity).start)(&host_for(&host, &instance)));
         supervised.crash.notified().await;
-        instance.set(State::Crashed);
+        instance.has_crashed.store(true, Ordering::Relaxed);
         drop(running);
         let down = if chaos.is_active() { chaos.a_while(DOWN_MAX) } else { Duration::from_millis(1) };
         tokio::time::sleep(down).await;

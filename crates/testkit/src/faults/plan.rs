@@ -43,6 +43,8 @@ pub struct Faults {
 pub enum Safeguard {
     /// A reconcile never sees caches that are older than what an earlier one wrote.
     ReadYourWrites,
+    /// Who does not hold the lease sends nothing.
+    Fencing,
     /// What runs into a conflict is tried again. Without: it is taken for done.
     ConflictRetry,
 }

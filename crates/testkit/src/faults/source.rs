@@ -39,7 +39,7 @@ impl Source for SlowSource {
         let found = self.direct.discover().then(move |found| {
             let instance = instance.clone();
             async move {
-                instance.runs().await;
+                instance.lives().await;
                 found
             }
         });
@@ -72,7 +72,7 @@ impl Watch {
                     self.say("watch dropped");
                     self.events = stream::pending().boxed();
                     tokio::time::sleep(gap).await;
-                    self.instance.runs().await;
+                    self.instance.lives().await;
                     self.events = self.direct.follow(&self.resource, &self.selection);
                     continue;
                 }
@@ -82,12 +82,12 @@ impl Watch {
                     tokio::time::sleep(delay).await;
                 }
             }
-            self.instance.runs().await;
+            self.instance.lives().await;
             return Some(event);
         }
     }
 
     fn say(&self, what: &str) {
-        self.instance.chaos().note(&format!("{}: {what}: {}", self.instance.name(), self.resource.plural));
+        self.instance.chaos().note(&format!("{}: {what}: {}", self.instance.name, self.resource.plural));
     }
 }

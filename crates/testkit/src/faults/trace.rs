@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rkube_store::{Batch, Error, EventKind, Sink, WatchHandle};
 use tokio::time::Instant;
 
-use super::Chaos;
+use super::{Chaos, Instance};
 
 /// A write to the store.
 pub struct Seen<'a> {
@@ -16,8 +16,19 @@ pub struct Seen<'a> {
     pub revision: u64,
     /// What is there now; None if nothing is.
     pub value: Option<&'a [u8]>,
+    /// Whose request it is, if it is of a part.
+    pub writer: Option<Writer<'a>>,
     /// How many creations were carried out until now without the one who asked being told.
     pub lost_creations: u64,
+}
+
+/// One life of a part, and as whom it asks.
+pub struct Writer<'a> {
+    /// By whose Lease it acts, if it has to be elected.
+    pub lease: Option<&'a str>,
+    /// Of this life: by it the Lease is held.
+    pub identity: &'a str,
+    pub user: &'a str,
 }
 
 /// Looks at every write.
@@ -31,6 +42,8 @@ pub struct Trace {
     writes: u64,
     faults: u64,
     lost_creations: u64,
+    /// Whose request is carried out at this moment.
+    writer: Option<(Arc<Instance>, Arc<str>)>,
     lines: Option<Vec<String>>,
     observers: Vec<Box<dyn Observer>>,
     watch: Option<WatchHandle>,
@@ -44,6 +57,7 @@ impl Trace {
             writes: 0,
             faults: 0,
             lost_creations: 0,
+            writer: None,
             lines: keeps_lines.then(Vec::new),
             observers: Vec::new(),
             watch: None,
@@ -68,6 +82,10 @@ impl Trace {
 
     pub(super) fn lost_creation(&mut self) {
         self.lost_creations += 1;
+    }
+
+    pub(super) fn set_writer(&mut self, writer: Option<(&Arc<Instance>, &Arc<str>)>) {
+        self.writer = writer.map(|(instance, user)| (instance.clone(), user.clone()));
     }
 
     pub(super) fn lines(&self) -> &[String] {
@@ -138,7 +156,13 @@ impl Sink for Follower {
             let current = &event.current;
             let value = matches!(event.kind, EventKind::Put).then_some(&*current.value);
             let (revision, lost_creations) = (current.mod_revision, trace.lost_creations);
-            trace.write(&Seen { at_micros, key: &current.key, revision, value, lost_creations });
+            let known = trace.writer.clone();
+            let writer = known.as_ref().map(|(instance, user)| Writer {
+                lease: instance.lease,
+                identity: &instance.identity,
+                user,
+            });
+            trace.write(&Seen { at_micros, key: &current.key, revision, value, writer, lost_creations });
         }
     }
 

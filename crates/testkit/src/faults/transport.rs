@@ -21,6 +21,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct Unreliable {
     direct: Transport,
     instance: Arc<Instance>,
+    user: Arc<str>,
 }
 
 /// What becomes of a request.
@@ -34,8 +35,8 @@ enum Fate {
 }
 
 impl Unreliable {
-    pub fn new(direct: Transport, instance: Arc<Instance>) -> Unreliable {
-        Unreliable { direct, instance }
+    pub fn new(direct: Transport, instance: Arc<Instance>, user: &str) -> Unreliable {
+        Unreliable { direct, instance, user: user.into() }
     }
 
     fn draw(&self, request: &Request<Sent>) -> Fate {
@@ -64,7 +65,7 @@ impl Unreliable {
         if matches!(fate, Fate::Unacknowledged) && *request.method() == Method::POST {
             chaos.trace.lock().lost_creation();
         }
-        chaos.note(&format!("{}: {what}: {} {}", self.instance.name(), request.method(), request.uri().path()));
+        chaos.note(&format!("{}: {what}: {} {}", self.instance.name, request.method(), request.uri().path()));
         fate
     }
 }
@@ -79,7 +80,7 @@ impl Service<Request<Sent>> for Unreliable {
     }
 
     fn call(&mut self, request: Request<Sent>) -> Self::Future {
-        let instance = self.instance.clone();
+        let (instance, user) = (self.instance.clone(), self.user.clone());
         let chaos = instance.chaos();
         let fate = self.draw(&request);
         let slow = chaos.happens(chaos.plan().slow_requests).then(|| chaos.a_while(chaos.plan().request_delay_max));
@@ -91,7 +92,8 @@ impl Service<Request<Sent>> for Unreliable {
             if let Some(delay) = slow {
                 tokio::time::sleep(delay).await;
             }
-            instance.runs().await;
+            instance.lives().await;
+            let answering = attributed(answering, instance.clone(), user);
             let answer = match fate {
                 Fate::Arrives => answering.await?,
                 Fate::Refused(code, reason) => refusal(code, reason),
@@ -100,7 +102,7 @@ impl Service<Request<Sent>> for Unreliable {
                     return Err("connection reset by peer".into());
                 }
             };
-            instance.runs().await;
+            instance.lives().await;
             match asking.take() {
                 Some((mut direct, request)) if answer.status() == StatusCode::CONFLICT => direct.call(request).await,
                 _ => Ok(answer),
@@ -108,6 +110,20 @@ impl Service<Request<Sent>> for Unreliable {
         }
         .boxed()
     }
+}
+
+/// Has what is written while a request is carried out noted as the instance's.
+fn attributed(
+    mut answering: BoxFuture<'static, Result<Response<Body>, BoxError>>,
+    instance: Arc<Instance>,
+    user: Arc<str>,
+) -> impl Future<Output = Result<Response<Body>, BoxError>> {
+    std::future::poll_fn(move |context| {
+        instance.chaos().set_writer(Some((&instance, &user)));
+        let answer = answering.as_mut().poll(context);
+        instance.chaos().set_writer(None);
+        answer
+    })
 }
 
 /// Asks for the object as it is, instead of writing it: who takes that for the answer takes a conflict for a success.

@@ -15,7 +15,7 @@ pub(super) async fn problem(client: &Client) -> Option<String> {
     cluster.problem()
 }
 
-const KINDS: [&str; 14] = [
+const KINDS: [&str; 16] = [
     "/api/v1/namespaces",
     "/api/v1/nodes",
     "/api/v1/pods",
@@ -30,6 +30,8 @@ const KINDS: [&str; 14] = [
     "/apis/batch/v1/cronjobs",
     "/apis/discovery.k8s.io/v1/endpointslices",
     "/apis/policy/v1/poddisruptionbudgets",
+    "/api/v1/persistentvolumeclaims",
+    "/apis/example.com/v2/widgets",
 ];
 
 /// Whether an object of a kind is as it should be.

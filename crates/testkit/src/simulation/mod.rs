@@ -23,6 +23,8 @@ use workload::Workload;
 /// Small enough to fill up when some are lost, large enough for everything when none is.
 const NODES: usize = 4;
 const TEMPLATE: &str = r#"{"kind": "Node", "status": {"capacity": {"cpu": "8", "memory": "16Gi", "pods": "60"}}}"#;
+/// For the work of controllers and scheduler: one leads, the others take over.
+const CANDIDATES: usize = 2;
 /// Users do something so often, on average.
 const PERIOD: Duration = Duration::from_secs(3 * 60);
 /// When faults end, everything is as it should be within this time.
@@ -78,7 +80,8 @@ impl Simulation {
 
     /// Runs it, on a runtime of one thread. Ends early when something is not as it should be.
     pub async fn run(self) -> Report {
-        let builder = TestCluster::builder().nodes(NODES).node_template(TEMPLATE).virtual_time().seed(self.seed);
+        let builder = TestCluster::builder().nodes(NODES).node_template(TEMPLATE).candidates(CANDIDATES);
+        let builder = builder.virtual_time().seed(self.seed);
         let cluster = builder.faults(self.faults).start().await;
         let chaos = cluster.chaos().expect("it was asked for").clone();
         let violations: Violations = Arc::default();
@@ -86,6 +89,7 @@ impl Simulation {
         let quiet = checks.quiet();
         chaos.observe(Box::new(checks));
         let mut workload = Workload::new(cluster.client(), self.seed);
+        workload.begin().await;
         let found = |violations: &Violations| !violations.lock().is_empty();
 
         let mut left = self.time;

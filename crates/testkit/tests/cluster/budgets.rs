@@ -84,6 +84,11 @@ async fn evict(client: &Client, pod: &str, options: Value) -> Result<(), (u16, S
         .body(body.to_string().into_bytes())
         .unwrap();
     match client.request::<Value>(request).await {
+        // The refusal for overlapping budgets comes as what was created.
+        Ok(refused) if refused["status"] == "Failure" => {
+            let code = refused["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+            Err((code.unwrap_or(0), refused["message"].as_str().unwrap_or_default().to_owned(), Vec::new()))
+        }
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) => {
             let causes = status.details.iter().flat_map(|details| &details.causes);

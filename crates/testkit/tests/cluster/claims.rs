@@ -392,3 +392,32 @@ async fn a_set_has_volumes_for_its_claims_and_they_go_with_it() {
         })
         .await;
 }
+
+#[tokio::test]
+async fn a_set_whose_claim_cannot_be_bound_waits_for_a_volume() {
+    let storage = Storage { cluster: TestCluster::builder().nodes(1).virtual_time().start().await };
+    let sets: Api<StatefulSet> = Api::namespaced(storage.cluster.client(), "default");
+    let labels = json!({ "app": "s" });
+    let set = json!({ "metadata": { "name": "s" }, "spec": {
+        "replicas": 2, "serviceName": "s", "selector": { "matchLabels": labels },
+        "template": { "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "main", "image": "img" }] } },
+        "volumeClaimTemplates": [{ "metadata": { "name": "data" }, "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "none", "resources": { "requests": { "storage": "1Gi" } },
+        } }],
+    } });
+    sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+    storage.told("data-s-0", "ProvisioningFailed", "storageclass.storage.k8s.io \"none\" not found").await;
+    let unbound = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found";
+    storage.told("s-0", "FailedScheduling", unbound).await;
+    let claims = async || {
+        let claims = storage.claims().list(&ListParams::default()).await.unwrap().items;
+        claims.iter().map(|claim| claim.name_any()).collect::<Vec<_>>()
+    };
+    storage.cluster.advance(Duration::from_secs(600)).await;
+    assert_eq!(claims().await, ["data-s-0"], "the next waits for the first");
+    storage.volume("v", "1Gi", json!({ "storageClassName": "none" })).await;
+    storage.claim_is("data-s-0", "Bound").await;
+    storage.told("data-s-1", "ProvisioningFailed", "storageclass.storage.k8s.io \"none\" not found").await;
+    let status = sets.get("s").await.unwrap().status.unwrap_or_default();
+    assert_eq!((status.replicas, status.ready_replicas), (2, Some(1)));
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::{Event, Pod, ResourceQuota};
 use rkube_operator::kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use rkube_operator::kube::{Api, ResourceExt};
 use rkube_testkit::TestCluster;
@@ -253,4 +253,65 @@ async fn pods_are_released_and_adopted() {
     let there = jobs.list().await;
     assert_eq!(there.len(), 2, "one too many is deleted");
     assert!(there.iter().all(|pod| pod.finalizers() == [FINALIZER] && pod.owner_references().len() == 1));
+}
+
+/// Whether a failure ends a Job whose other pods succeed at the same time is no matter of luck: all of them count. The test
+/// plays the nodes.
+#[tokio::test]
+async fn pods_that_end_together_are_counted_together() {
+    let jobs = Jobs { cluster: TestCluster::builder().virtual_time().start().await };
+    let rule = json!({ "action": "FailJob", "onExitCodes": { "operator": "In", "values": [42] } });
+    let spec = json!({
+        "completions": 3, "parallelism": 3, "completionMode": "Indexed", "podFailurePolicy": { "rules": [rule] },
+    });
+    jobs.create("j", "true", spec).await;
+    jobs.cluster.advance(MINUTE).await;
+    for (pod, code) in jobs.list().await.iter().zip([42, 0, 0]) {
+        let container = json!({
+            "name": "main", "image": "busybox", "imageID": "", "ready": false, "restartCount": 0,
+            "state": { "terminated": { "exitCode": code } },
+        });
+        let phase = if code == 0 { "Succeeded" } else { "Failed" };
+        let ended = Patch::Merge(json!({ "status": { "phase": phase, "containerStatuses": [container] } }));
+        jobs.pods().patch_status(&pod.name_any(), &PatchParams::default(), &ended).await.unwrap();
+    }
+    jobs.cluster.advance(MINUTE).await;
+    let reason = "PodFailurePolicy";
+    assert_eq!(jobs.ended("j").await, pairs(&[("FailureTarget", reason), ("Failed", reason)]));
+    let status = jobs.status("j").await;
+    assert_eq!((&status["failed"], &status["completedIndexes"]), (&json!(1), &json!("1,2")));
+    assert!(jobs.events().await.iter().all(|(reason, _)| reason != "SuccessfulDelete"));
+}
+
+/// Who cannot make pods does not try at full speed: upstream waits for a second first.
+#[tokio::test]
+async fn a_job_over_quota_is_tried_again_bit_by_bit() {
+    let jobs = Jobs::start().await;
+    let quota = json!({ "metadata": { "name": "q" }, "spec": { "hard": { "pods": "0" } } });
+    let quotas = Api::<ResourceQuota>::namespaced(jobs.cluster.client(), "default");
+    quotas.create(&PostParams::default(), &serde_json::from_value(quota).unwrap()).await.unwrap();
+    jobs.cluster.advance(MINUTE).await;
+    jobs.create("j", "true", json!({})).await;
+    jobs.cluster.advance(Duration::from_secs(10)).await;
+    // At 0, 1, 3 and 7 seconds, each with another name in its message.
+    assert_eq!(jobs.events().await.iter().filter(|(reason, _)| reason == "FailedCreate").count(), 4);
+}
+
+/// A Job that wants very many pods gets them bit by bit, and the others are not kept waiting.
+#[tokio::test]
+async fn a_job_of_a_hundred_thousand_completions_holds_up_nobody() {
+    // In virtual time all of them would be made before anything else is looked at.
+    let jobs = Jobs { cluster: TestCluster::start().await };
+    let spec = json!({ "completions": 100_000, "parallelism": 100_000, "completionMode": "Indexed" });
+    jobs.create("many", "true", spec).await;
+    jobs.create("few", "true", json!({})).await;
+    let selected = ListParams::default().labels("batch.kubernetes.io/job-name=few");
+    jobs.cluster
+        .eventually("the pod of the other", async || {
+            let pods = jobs.pods().list(&selected).await.map_err(|error| error.to_string())?;
+            if pods.items.len() == 1 { Ok(()) } else { Err(format!("there are {}", pods.items.len())) }
+        })
+        .await;
+    let there = jobs.pods().list_metadata(&ListParams::default()).await.unwrap().items.len();
+    assert!(there < 50_000, "{there} were made before");
 }

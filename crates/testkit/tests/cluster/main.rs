@@ -27,6 +27,7 @@ mod services;
 mod simulated_nodes;
 mod start;
 mod stateful_sets;
+mod storage_versions;
 mod time;
 mod volumes;
 mod workloads;

@@ -116,8 +116,9 @@ async fn pods_of_a_lost_node_run_elsewhere_after_five_minutes() {
     assert_eq!(terminating(&client).await, lost, "nobody ends them: their node is lost");
     let evicted = pods(&client).await.into_iter().find(|pod| pod.metadata.deletion_timestamp.is_some()).unwrap();
     let conditions = serde_json::to_value(evicted.status.clone().unwrap().conditions).unwrap();
-    let target = conditions.as_array().unwrap().iter().find(|one| one["type"] == "DisruptionTarget").unwrap();
-    assert_eq!((&target["status"], &target["reason"]), (&json!("True"), &json!("DeletionByTaintManager")));
+    let target = conditions.as_array().and_then(|conditions| conditions.last()).unwrap();
+    assert_eq!((&target["type"], &target["status"]), (&json!("DisruptionTarget"), &json!("True")), "{conditions}");
+    assert_eq!(target["reason"], "DeletionByTaintManager");
     assert_eq!(target["message"], "Taint manager: deleting due to NoExecute taint");
     let message = format!("Marking for deletion Pod default/{}", evicted.name_any());
     let evictions = said(&client, "Pod").await;

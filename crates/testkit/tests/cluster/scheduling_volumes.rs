@@ -1,13 +1,22 @@
 //! Pods with claims that wait for their first consumer: the scheduler chooses, and the test is whoever binds claims and
 //! makes volumes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::storage::v1::StorageClass;
-use rkube_operator::kube::api::{Patch, PatchParams, PostParams};
+use rkube_cluster::{Part, component_user};
+use rkube_operator::kube::api::{ListParams, Patch, PatchParams, PostParams};
+use rkube_operator::kube::core::ApiResource;
 use rkube_operator::kube::{Api, Resource};
-use rkube_testkit::TestCluster;
+use rkube_operator::source::Event as SourceEvent;
+use rkube_operator::{Discovered, Selection, Source};
+use rkube_testkit::{Builder, TestCluster};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -18,7 +27,11 @@ const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
 /// A cluster in which nobody but the test binds claims.
 async fn start() -> TestCluster {
-    let cluster = TestCluster::builder().controllers("serviceaccount-controller").virtual_time().start().await;
+    start_with(TestCluster::builder()).await
+}
+
+async fn start_with(builder: Builder) -> TestCluster {
+    let cluster = builder.controllers("serviceaccount-controller").virtual_time().start().await;
     for name in ["n0", "n1"] {
         let node = json!({
             "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
@@ -197,6 +210,63 @@ async fn a_pod_waits_for_a_claim_that_is_bound_without_it() {
     bind_claim(&cluster, "c", "v1").await;
     cluster.advance(SOON).await;
     assert_eq!(json_of(&pods(&cluster), "p").await["spec"]["nodeName"], "n1");
+}
+
+/// What the server has, but claims are shown late.
+struct LateClaims(Arc<dyn Source>);
+
+impl Source for LateClaims {
+    fn follow(&self, resource: &ApiResource, selection: &Selection) -> BoxStream<'static, SourceEvent> {
+        let events = self.0.follow(resource, selection);
+        if resource.plural != "persistentvolumeclaims" {
+            return events;
+        }
+        let late = events.then(|event| async move {
+            if matches!(event, SourceEvent::Applied(_)) {
+                tokio::time::sleep(SOON / 10).await;
+            }
+            event
+        });
+        late.boxed()
+    }
+
+    fn discover(&self) -> BoxStream<'static, Vec<Discovered>> {
+        self.0.discover()
+    }
+
+    fn resources(&self) -> BoxFuture<'static, Result<Vec<Discovered>, String>> {
+        self.0.resources()
+    }
+}
+
+/// A pod is seen before its claim, which was there first: nobody hears of it.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_scheduler_has_not_seen_yet_is_waited_for() {
+    let part = Part::new(None, move |host| {
+        let user = component_user(rkube_scheduler::USER, &[]);
+        rkube_scheduler::start(rkube_scheduler::Config {
+            client: host.client(user.clone(), rkube_scheduler::AGENT),
+            source: Arc::new(LateClaims(host.source(user))),
+            clock: host.clock().clone(),
+            entropy: host.entropy().clone(),
+            names: vec![rkube_scheduler::DEFAULT_NAME.to_owned()],
+            percentage_of_nodes_to_score: 0,
+            host_name: "test".to_owned(),
+        })
+    });
+    let cluster = start_with(TestCluster::builder().without_scheduler().part(part)).await;
+    make_volume(&cluster, "v1", "static", "n1").await;
+    make_claim(&cluster, "c", "static").await;
+    bind_claim(&cluster, "c", "v1").await;
+    make_pod(&cluster, "p", "c").await;
+    make_pod(&cluster, "q", "nowhere").await;
+    cluster.advance(2 * SOON).await;
+    assert_eq!(json_of(&pods(&cluster), "p").await["spec"]["nodeName"], "n1");
+    let events: Api<Event> = Api::namespaced(cluster.client(), "default");
+    let failed = ListParams::default().fields("reason=FailedScheduling");
+    let events = events.list(&failed).await.unwrap().items;
+    let about: Vec<_> = events.iter().filter_map(|event| event.regarding.as_ref()?.name.as_deref()).collect();
+    assert_eq!(about, ["q"], "only the one whose claim is not there");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
+use k8s_openapi::api::core::v1::{Endpoints, Event, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use rkube_cluster::SimulatedNodes;
 use rkube_cluster::parts::NodeTemplate;
@@ -151,4 +151,48 @@ async fn endpoints_that_were_written_by_hand_are_mirrored() {
     api.patch("mine", &PatchParams::default(), &Patch::Merge(&skip)).await.unwrap();
     services.cluster.advance(SOON).await;
     assert_eq!(services.in_slices("mine").await.len(), 0);
+}
+
+const IN_ZONES: &str = "{ kind: Node, metadata: { labels: { topology.kubernetes.io/zone: 'z{index%2}' } } }";
+
+#[tokio::test(start_paused = true)]
+async fn a_service_shares_its_pods_out_to_zones() {
+    let cluster = TestCluster::builder().virtual_time().nodes(2).node_template(IN_ZONES).start().await;
+    let services = Services { cluster };
+    let hints = async || {
+        let slices = services.api::<EndpointSlice>().list(&ListParams::default()).await.unwrap().items;
+        let of_web = slices.into_iter().filter(|slice| slice.name_any().starts_with("web"));
+        let endpoints = of_web.flat_map(|slice| slice.endpoints.unwrap_or_default());
+        let zones =
+            endpoints.filter_map(|endpoint| endpoint.hints).flat_map(|hints| hints.for_zones.unwrap_or_default());
+        let mut zones: Vec<String> = zones.map(|zone| zone.name).collect();
+        zones.sort();
+        zones
+    };
+    let told = async |reason: &str, message: &str| {
+        let events = services.api::<Event>().list(&ListParams::default()).await.unwrap().items;
+        let is_it =
+            |event: &Event| event.reason.as_deref() == Some(reason) && event.message.as_deref() == Some(message);
+        assert!(events.iter().any(is_it), "{message}");
+    };
+    services.service("web", web()).await;
+    let annotate = async |mode: Option<&str>| {
+        let patch = json!({ "metadata": { "annotations": { "service.kubernetes.io/topology-mode": mode } } });
+        services.api::<Service>().patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        services.cluster.advance(SOON).await;
+    };
+    services.pod("one").await;
+    annotate(Some("Auto")).await;
+    let few = "Insufficient number of endpoints (1 endpoints, 2 zones), addressType: IPv4";
+    told("TopologyAwareHintsDisabled", few).await;
+    assert!(hints().await.is_empty());
+    for name in ["two", "three", "four"] {
+        services.pod(name).await;
+    }
+    services.cluster.advance(SOON).await;
+    assert_eq!(hints().await, ["z0", "z0", "z1", "z1"]);
+    told("TopologyAwareHintsEnabled", "Topology Aware Hints has been enabled, addressType: IPv4").await;
+    annotate(None).await;
+    assert!(hints().await.is_empty());
+    told("TopologyAwareHintsDisabled", "Topology Aware Hints has been disabled, addressType: IPv4").await;
 }

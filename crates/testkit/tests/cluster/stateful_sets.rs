@@ -1,9 +1,10 @@
 //! StatefulSets on simulated nodes, from their creation to their end.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod, ResourceQuota};
 use rkube_operator::kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use rkube_operator::kube::{Api, ResourceExt};
 use rkube_testkit::TestCluster;
@@ -154,6 +155,44 @@ async fn rollouts_stop_at_the_partition_and_go_back() {
     assert_eq!(numbers.len(), 2);
 }
 
+/// With the gate, as many pods at once as may be unavailable; without it, one after the other whatever is asked for.
+#[tokio::test]
+async fn several_pods_are_updated_at_once() {
+    for (gate, at_once) in [(true, 2), (false, 1)] {
+        let builder = TestCluster::builder().nodes(3).virtual_time();
+        let builder = if gate { builder.feature("MaxUnavailableStatefulSet") } else { builder };
+        let sets = Sets { cluster: builder.start().await };
+        let template = json!({
+            "metadata": { "labels": { "app": "s" }, "annotations": { "sim.rkube.io/ready-delay": "60s" } },
+            "spec": { "containers": [{ "name": "main", "image": "img:1" }] },
+        });
+        let strategy = json!({ "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 2 } });
+        let policy = "Parallel";
+        sets.create(5, json!({ "podManagementPolicy": policy, "updateStrategy": strategy, "template": template }))
+            .await;
+        sets.ready(5).await;
+        let kept = sets.sets().get("s").await.unwrap().spec.unwrap().update_strategy.unwrap().rolling_update.unwrap();
+        assert_eq!(kept.max_unavailable.is_some(), gate);
+        sets.set_image("img:2").await;
+        let updated = async || {
+            let pods = sets.list().await;
+            pods.into_iter().filter(|(_, image)| image == "img:2").map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let mut expected: Vec<String> = Vec::new();
+        for _ in 0..2 {
+            // They have stopped and begun again, and are not ready yet.
+            sets.cluster.advance(MINUTE / 2).await;
+            let next = 5 - expected.len();
+            drop(expected.splice(0..0, (next - at_once..next).map(|ordinal| format!("s-{ordinal}"))));
+            assert_eq!(updated().await, expected, "{gate}");
+            sets.cluster.advance(MINUTE / 2 + MINUTE / 30).await;
+        }
+        sets.cluster.advance(10 * MINUTE).await;
+        assert_eq!(updated().await.len(), 5);
+        sets.ready(5).await;
+    }
+}
+
 #[tokio::test]
 async fn a_parallel_set_does_not_wait() {
     let sets = Sets::start().await;
@@ -187,6 +226,57 @@ async fn claims_stay_or_go_with_their_pods() {
     sets.sets().delete("s", &DeleteParams::default()).await.unwrap();
     sets.cluster.advance(5 * MINUTE).await;
     assert_eq!(sets.claims().await, ["data-s-0"]);
+}
+
+/// The claim of a pod that waits for it is made again when it is deleted.
+#[tokio::test]
+async fn a_claim_that_is_missing_is_made_again() {
+    let sets = Sets::start().await;
+    let spec = json!({
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "none", "resources": { "requests": { "storage": "1Gi" } },
+    });
+    sets.create(1, json!({ "volumeClaimTemplates": [{ "metadata": { "name": "data" }, "spec": spec }] })).await;
+    sets.cluster.advance(MINUTE).await;
+    let claims = Api::<PersistentVolumeClaim>::namespaced(sets.cluster.client(), "default");
+    let before = claims.get("data-s-0").await.unwrap().uid();
+    claims.delete("data-s-0", &DeleteParams::default()).await.unwrap();
+    sets.cluster.advance(MINUTE).await;
+    assert_ne!(claims.get("data-s-0").await.unwrap().uid(), before);
+}
+
+#[tokio::test]
+async fn claims_that_cannot_be_made_are_told_of() {
+    let sets = Sets::start().await;
+    let quota = json!({ "metadata": { "name": "q" }, "spec": { "hard": { "persistentvolumeclaims": "0" } } });
+    let quotas = Api::<ResourceQuota>::namespaced(sets.cluster.client(), "default");
+    quotas.create(&PostParams::default(), &serde_json::from_value(quota).unwrap()).await.unwrap();
+    sets.cluster.advance(MINUTE).await;
+    let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+    let template = |name: &str| json!({ "metadata": { "name": name }, "spec": spec });
+    sets.create(1, json!({ "volumeClaimTemplates": [template("a"), template("b")] })).await;
+    sets.cluster.advance(Duration::from_secs(5)).await;
+    let why = |claim: &str| {
+        format!(
+            "persistentvolumeclaims \"{claim}\" is forbidden: exceeded quota: q, requested: persistentvolumeclaims=1, \
+             used: persistentvolumeclaims=0, limited: persistentvolumeclaims=0"
+        )
+    };
+    let (a, b) = (why("a-s-0"), why("b-s-0"));
+    let expected = [
+        format!("Create Claim a-s-0 for Pod s-0 in StatefulSet s failed error: {a}"),
+        format!("Create Claim b-s-0 for Pod s-0 in StatefulSet s failed error: {b}"),
+        format!(
+            "Create Pod s-0 in StatefulSet s failed error: \
+             [failed to create PVC a-s-0: {a}, failed to create PVC b-s-0: {b}]"
+        ),
+    ];
+    let events = Api::<Event>::namespaced(sets.cluster.client(), "default");
+    let events = events.list(&ListParams::default()).await.unwrap().items;
+    let failed = events.into_iter().filter(|event| event.reason.as_deref() == Some("FailedCreate"));
+    let told: BTreeSet<String> = failed.filter_map(|event| event.message).collect();
+    for message in expected {
+        assert!(told.contains(&message), "{message} is none of {told:#?}");
+    }
 }
 
 /// A pod that ended is replaced, and so is one whose node is gone for good; those that were left behind are adopted.

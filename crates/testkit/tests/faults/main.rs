@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod cycles;
+mod nodes;
 mod safeguards;
 mod seeds;

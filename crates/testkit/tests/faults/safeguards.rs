@@ -31,3 +31,13 @@ fn who_takes_a_conflict_for_a_success_is_found() {
     let found = found(&faults, Safeguard::ConflictRetry).expect("something is never done");
     println!("{found}");
 }
+
+/// A leader stands still while another takes over, and goes on with what it was about to do.
+#[test]
+fn who_writes_and_does_not_lead_is_found() {
+    let minute = Duration::from_secs(60);
+    let faults = Faults { pauses: Some(5 * minute), pause_max: 2 * minute, slow_requests: 50, ..Faults::none() };
+    let found = found(&faults, Safeguard::Fencing).expect("two write at once");
+    println!("{found}");
+    assert!(found.contains("leads"), "{found}");
+}

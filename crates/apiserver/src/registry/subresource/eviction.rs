@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use bytes::Bytes;
+use http::StatusCode;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::schema::Schema;
 use rkube_machinery::selector::labels::Selector;
@@ -15,7 +16,7 @@ use super::super::delete::check_preconditions;
 use super::super::engine::{self, CompareAndSwap, Place, Verdict};
 use super::super::write::Write;
 use super::binding::set_condition;
-use crate::content::Answer;
+use crate::content::{Answer, status_answer};
 use crate::request::DeleteOptions;
 use rkube_catalog::{Entry, Served};
 use tokio::sync::{Mutex, MutexGuard};
@@ -57,6 +58,7 @@ impl Write<'_> {
         let Some(pod) = self.evict_unguarded(&name, &options).await? else { return Ok(self.done()) };
         match self.claim_disruption(&pod).await? {
             Claim::Free | Claim::Taken => self.mark_and_delete(&name, options).await?,
+            Claim::Several => return Ok(self.refuse_several()),
             // The pod may not have become ready since the budget was looked at.
             Claim::Unready(budget) => match self.mark_and_delete(&name, unchanged(options, &pod)).await {
                 Err(status) if is_conflict(&status) && !names_version => return Err(still_processed(&budget)),
@@ -126,9 +128,7 @@ impl Write<'_> {
         let mut matching = here.iter().map(|object| (object, object.value(0))).filter(|(_, budget)| covers(budget));
         let Some((object, budget)) = matching.next() else { return Ok(Claim::Free) };
         if matching.next().is_some() {
-            let message =
-                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-            return Err(Status { code: 500, message: message.to_owned(), ..Status::default() });
+            return Ok(Claim::Several);
         }
         let name = &object.name;
         if !is_ready(pod) && unready_may_go(&budget) {
@@ -140,6 +140,16 @@ impl Write<'_> {
         let seen = place.cached();
         engine::run(&mut Disruption { write: self, place, budgets: &budgets, name, pod }, seen).await?;
         Ok(Claim::Taken)
+    }
+
+    /// Upstream returns the refusal as what was created: the body says 500, the response 201, and clients go by the body.
+    fn refuse_several(&self) -> Answer {
+        let message =
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        let refusal = Status { code: 500, message: message.to_owned(), ..Status::default() };
+        let mut answer = status_answer(&refusal, self.request.accept);
+        *answer.status_mut() = StatusCode::CREATED;
+        answer
     }
 }
 
@@ -229,6 +239,8 @@ enum Claim {
     /// No budget covers the pod.
     Free,
     Taken,
+    /// More than one budget covers the pod.
+    Several,
     /// The pod does not count for this budget: it is not ready.
     Unready(String),
 }

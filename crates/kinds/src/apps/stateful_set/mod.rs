@@ -11,7 +11,7 @@ use super::template::{self, SPEC};
 use crate::columns::{AGE, NAME};
 use crate::core::pod_spec::{self, amounts};
 use crate::fields::carry;
-use crate::kind::{Column, Part, Row, RowScale, Rules, Subresource};
+use crate::kind::{Column, Kind, Part, Row, RowScale, Rules, RulesRef, Subresource};
 
 pub static KIND: Row = Row {
     group: "apps",
@@ -37,19 +37,27 @@ pub static KIND: Row = Row {
         reset_fields: ResetFields::STATUS,
         ..Strategy::DEFAULTS
     },
-    rules: &StatefulSetRules,
+    rules: &StatefulSetRules { max_unavailable: false },
     ..Row::DEFAULTS
 };
 
 const REVISIONS_KEPT: i64 = 10;
 
-struct StatefulSetRules;
+struct StatefulSetRules {
+    /// Whether the gate `MaxUnavailableStatefulSet` is on.
+    max_unavailable: bool,
+}
+
+/// The kind where the gate `MaxUnavailableStatefulSet` is on.
+pub fn with_max_unavailable() -> Kind {
+    Kind { rules: RulesRef::Table(&StatefulSetRules { max_unavailable: true }), ..Kind::of(&KIND) }
+}
 
 impl Rules for StatefulSetRules {
     fn default(&self, set: &mut Value) {
         let spec = set.object_mut("spec");
         spec.set_default("podManagementPolicy", "OrderedReady");
-        default_strategy(spec.object_mut("updateStrategy"));
+        default_strategy(spec.object_mut("updateStrategy"), self.max_unavailable);
         let retention = spec.object_mut("persistentVolumeClaimRetentionPolicy");
         retention.set_default("whenDeleted", "Retain");
         retention.set_default("whenScaled", "Retain");
@@ -63,7 +71,9 @@ impl Rules for StatefulSetRules {
 
     fn prepare_create(&self, set: &mut Value) {
         template::prepare_create(set);
-        drop_disabled(set, &Value::Null);
+        if !self.max_unavailable {
+            drop_max_unavailable(set, &Value::Null);
+        }
     }
 
     fn validate_create(&self, set: &Value, errors: &mut Errors) {
@@ -75,7 +85,9 @@ impl Rules for StatefulSetRules {
             return carry(set, old, "spec");
         }
         carry(set, old, "status");
-        drop_disabled(set, old);
+        if !self.max_unavailable {
+            drop_max_unavailable(set, old);
+        }
         template::drop_disabled(set, old);
         if !template::same_specs(set.get("spec"), old.get("spec")) {
             template::count_generation(set, old);
@@ -95,7 +107,7 @@ impl Rules for StatefulSetRules {
     }
 }
 
-fn default_strategy(strategy: &mut Value) {
+fn default_strategy(strategy: &mut Value, max_unavailable: bool) {
     if strategy.set_default("type", "RollingUpdate") {
         strategy.object_mut("rollingUpdate");
     }
@@ -103,6 +115,9 @@ fn default_strategy(strategy: &mut Value) {
         && let Some(rolling) = strategy.find_mut("rollingUpdate")
     {
         rolling.set_if_absent("partition", 0);
+        if max_unavailable {
+            rolling.set_if_absent("maxUnavailable", 1);
+        }
     }
 }
 
@@ -116,8 +131,8 @@ fn default_claim(claim: &mut Value) {
     amounts::round_up_list(status, "allocatedResources");
 }
 
-/// How many pods may be missing during a change belongs to a feature that is off.
-fn drop_disabled(set: &mut Value, old: &Value) {
+/// How many pods may be missing during a change belongs to a feature that is off, unless that is in use.
+fn drop_max_unavailable(set: &mut Value, old: &Value) {
     if old.at(&["spec", "updateStrategy", "rollingUpdate"]).has("maxUnavailable") {
         return;
     }

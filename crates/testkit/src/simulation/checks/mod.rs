@@ -2,15 +2,21 @@
 //!
 //! Controllers act on what they know, which may be some time ago: what was asked for a moment ago is still as good.
 
+mod budgets;
+mod claims;
 mod jobs;
+mod lately;
+mod leaders;
 mod nodes;
+mod owners;
+mod quotas;
 mod sets;
+mod stateful;
 mod view;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
@@ -18,8 +24,6 @@ use super::Violations;
 use crate::{Observer, Seen};
 use view::{Node, Pod, Set};
 
-/// So long an act may rest on what was: caches are slow, and parts stand still and go on.
-const STALE_MAX: Duration = Duration::from_secs(5 * 60);
 /// So often an object may be written in a minute.
 const WRITES_PER_MINUTE_MAX: u32 = 240;
 /// More is not told: it is mostly the same.
@@ -33,7 +37,13 @@ pub(super) struct Checks {
     pods: HashMap<String, Pod>,
     nodes: nodes::Nodes,
     sets: sets::Sets,
+    stateful_sets: stateful::StatefulSets,
     jobs: jobs::Jobs,
+    budgets: budgets::Budgets,
+    quotas: quotas::Quotas,
+    claims: claims::Claims,
+    owners: owners::Owners,
+    leaders: leaders::Leaders,
 }
 
 /// Says when nothing happens in the cluster any more.
@@ -54,7 +64,13 @@ impl Checks {
             pods: HashMap::new(),
             nodes: nodes::Nodes::default(),
             sets: sets::Sets::default(),
+            stateful_sets: stateful::StatefulSets::default(),
             jobs: jobs::Jobs::default(),
+            budgets: budgets::Budgets::default(),
+            quotas: quotas::Quotas::default(),
+            claims: claims::Claims::default(),
+            owners: owners::Owners::default(),
+            leaders: leaders::Leaders::default(),
         }
     }
 
@@ -99,6 +115,10 @@ impl Checks {
         found.extend(self.nodes.pod(old.as_ref(), new.as_ref()));
         found.extend(self.sets.pod(old.as_ref(), new.as_ref(), seen.at_micros, lost));
         self.jobs.pod(old.as_ref(), new.as_ref());
+        let (both, at_micros) = ((old.as_ref(), new.as_ref()), seen.at_micros);
+        found.extend(self.stateful_sets.pod(seen.key, both, seen.writer.as_ref(), at_micros));
+        found.extend(self.budgets.pod(seen.key, both, &self.pods, at_micros));
+        found.extend(self.quotas.pod(seen.key, old.as_ref(), new.as_ref(), at_micros));
         if let Some(new) = new {
             self.pods.insert(seen.key.to_owned(), new);
         }
@@ -111,14 +131,27 @@ impl Observer for Checks {
         let mut parts = seen.key.split('/').skip(2);
         let kind = parts.next().unwrap_or_default();
         let mut found: Vec<String> = self.count(seen, kind).into_iter().collect();
-        let lost = seen.lost_creations;
+        let (lost, at_micros, writer) = (seen.lost_creations, seen.at_micros, seen.writer.as_ref());
+        found.extend(writer.and_then(|writer| self.leaders.write(kind, writer)));
+        if !matches!(kind, "events" | "leases" | "masterleases") {
+            self.owners.object(seen.key, seen.value.and_then(read), at_micros);
+        }
+        found.extend(self.owners.orphans(at_micros));
         match kind {
             "pods" => found.extend(self.pod(seen, lost)),
             "minions" => self.nodes.node(seen.key, seen.value.and_then(read::<Node>)),
             "replicasets" => {
-                found.extend(self.sets.replica_set(seen.key, seen.value.and_then(read::<Set>), seen.at_micros))
+                let set = seen.value.and_then(read::<Set>);
+                found.extend(self.sets.replica_set(seen.key, set, writer, at_micros));
             }
-            "deployments" => self.sets.deployment(seen.key, seen.value.and_then(read::<Set>), seen.at_micros),
+            "deployments" => self.sets.deployment(seen.value.and_then(read::<Set>), at_micros),
+            "statefulsets" => self.stateful_sets.set(seen.key, seen.value.and_then(read)),
+            "poddisruptionbudgets" => self.budgets.budget(seen.key, seen.value.and_then(read), at_micros),
+            "resourcequotas" => {
+                found.extend(self.quotas.quota(seen.key, seen.value.and_then(read), writer, at_micros));
+            }
+            "persistentvolumeclaims" => found.extend(self.claims.claim(seen.key, seen.value.and_then(read))),
+            "leases" => self.leaders.lease(seen.key, seen.value.and_then(read)),
             "jobs" => found.extend(self.jobs.job(seen.key, seen.value.and_then(read), lost)),
             _ => {}
         }

@@ -1,5 +1,7 @@
 //! What checks read of objects. What they do not have is as if it was empty.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -8,6 +10,7 @@ use serde::Deserialize;
 pub struct Metadata {
     pub uid: String,
     pub deletion_timestamp: Option<String>,
+    pub labels: BTreeMap<String, String>,
     pub owner_references: Vec<Owner>,
 }
 
@@ -67,11 +70,26 @@ pub struct Amounts {
 #[serde(default)]
 pub struct PodStatus {
     pub phase: String,
+    pub conditions: Vec<Condition>,
 }
 
 impl Pod {
     pub fn is_over(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    fn has_condition(&self, is_it: impl Fn(&Condition) -> bool) -> bool {
+        self.status.conditions.iter().any(|one| one.status == "True" && is_it(one))
+    }
+
+    /// It is ready, and to stay.
+    pub fn is_healthy(&self) -> bool {
+        self.is_active() && self.has_condition(|one| one.r#type == "Ready")
+    }
+
+    /// The API was asked to evict it.
+    pub fn is_evicted(&self) -> bool {
+        self.has_condition(|one| one.r#type == "DisruptionTarget" && one.reason == "EvictionByEvictionAPI")
     }
 
     /// It counts for its controller.
@@ -92,7 +110,7 @@ pub struct NodeStatus {
     pub allocatable: Amounts,
 }
 
-/// Deployments, ReplicaSets, StatefulSets.
+/// Deployments, ReplicaSets.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Set {
@@ -118,6 +136,7 @@ pub struct Strategy {
 #[serde(rename_all = "camelCase", default)]
 pub struct RollingUpdate {
     pub max_surge: serde_json::Value,
+    pub max_unavailable: serde_json::Value,
 }
 
 impl SetSpec {
@@ -126,15 +145,132 @@ impl SetSpec {
         if self.strategy.r#type == "Recreate" {
             return 0;
         }
-        match &self.strategy.rolling_update.max_surge {
+        self.part(&self.strategy.rolling_update.max_surge, 99)
+    }
+
+    /// So many may be missing; None: all of them.
+    pub fn unavailable(&self) -> Option<i64> {
+        if self.strategy.r#type == "Recreate" {
+            return None;
+        }
+        let most = self.part(&self.strategy.rolling_update.max_unavailable, 0);
+        Some(if most == 0 && self.surge() == 0 { 1 } else { most })
+    }
+
+    /// A number, or a part of the replicas in percent.
+    fn part(&self, value: &serde_json::Value, rounding: i64) -> i64 {
+        match value {
             serde_json::Value::Number(number) => number.as_i64().unwrap_or(0),
             serde_json::Value::String(text) => {
                 let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(0);
-                (self.replicas * percent + 99) / 100
+                (self.replicas * percent + rounding) / 100
             }
             _ => 0,
         }
     }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct StatefulSet {
+    pub metadata: Metadata,
+    pub spec: StatefulSetSpec,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatefulSetSpec {
+    pub replicas: i64,
+    pub pod_management_policy: String,
+    pub ordinals: Ordinals,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Ordinals {
+    pub start: i64,
+}
+
+impl StatefulSetSpec {
+    pub fn is_ordered(&self) -> bool {
+        self.pod_management_policy != "Parallel"
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Budget {
+    pub spec: BudgetSpec,
+    pub status: BudgetStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct BudgetSpec {
+    pub selector: Labels,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Labels {
+    pub match_labels: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BudgetStatus {
+    pub desired_healthy: i64,
+}
+
+impl Budget {
+    pub fn covers(&self, pod: &Pod) -> bool {
+        self.spec.selector.match_labels.iter().all(|(name, value)| pod.metadata.labels.get(name) == Some(value))
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Quota {
+    pub status: QuotaStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct QuotaStatus {
+    pub hard: BTreeMap<String, String>,
+    pub used: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Claim {
+    pub metadata: Metadata,
+    pub spec: ClaimSpec,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimSpec {
+    pub volume_name: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Lease {
+    pub spec: LeaseSpec,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeaseSpec {
+    pub holder_identity: String,
+}
+
+/// Any object.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Owned {
+    pub metadata: Metadata,
 }
 
 #[derive(Deserialize, Default)]
@@ -164,6 +300,7 @@ pub struct JobStatus {
 pub struct Condition {
     pub r#type: String,
     pub status: String,
+    pub reason: String,
 }
 
 impl JobStatus {

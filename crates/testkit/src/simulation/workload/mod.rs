@@ -1,5 +1,7 @@
 //! What users do: they make, change and delete objects of all kinds that controllers look after.
 
+mod objects;
+
 use std::time::Duration;
 
 use http::{Method, Request};
@@ -9,65 +11,14 @@ use serde_json::{Value, json};
 
 use crate::Chaos;
 use crate::host::SeededEntropy;
+use objects::{KINDS, Kind};
 
 /// So that users are another stream than faults and names of the same seed.
 const STREAM: u64 = 0x3e55_0a5e_11b0_0c4d;
 const NAMESPACES: [&str; 2] = ["default", "team"];
 /// Of each kind there are at most so many; then one goes.
 const EACH_MAX: usize = 4;
-
-/// Kinds that users make, by plural, and where they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Deployment,
-    StatefulSet,
-    DaemonSet,
-    Job,
-    CronJob,
-    Service,
-    Budget,
-    Namespace,
-}
-
-const KINDS: [Kind; 8] = [
-    Kind::Deployment,
-    Kind::StatefulSet,
-    Kind::DaemonSet,
-    Kind::Job,
-    Kind::CronJob,
-    Kind::Service,
-    Kind::Budget,
-    Kind::Namespace,
-];
-
-impl Kind {
-    fn collection(self, namespace: &str) -> String {
-        let (group, plural) = match self {
-            Kind::Deployment => ("apis/apps/v1", "deployments"),
-            Kind::StatefulSet => ("apis/apps/v1", "statefulsets"),
-            Kind::DaemonSet => ("apis/apps/v1", "daemonsets"),
-            Kind::Job => ("apis/batch/v1", "jobs"),
-            Kind::CronJob => ("apis/batch/v1", "cronjobs"),
-            Kind::Service => ("api/v1", "services"),
-            Kind::Budget => ("apis/policy/v1", "poddisruptionbudgets"),
-            Kind::Namespace => return "/api/v1/namespaces".to_owned(),
-        };
-        format!("/{group}/namespaces/{namespace}/{plural}")
-    }
-
-    fn prefix(self) -> &'static str {
-        match self {
-            Kind::Deployment => "web",
-            Kind::StatefulSet => "db",
-            Kind::DaemonSet => "agent",
-            Kind::Job => "job",
-            Kind::CronJob => "cron",
-            Kind::Service => "svc",
-            Kind::Budget => "pdb",
-            Kind::Namespace => "ns",
-        }
-    }
-}
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Something that users made.
 #[derive(Clone)]
@@ -87,12 +38,14 @@ pub(super) struct Workload {
     client: Client,
     dice: SeededEntropy,
     made: Vec<Made>,
+    /// Deleted, and somebody has to let them go.
+    held: Vec<Made>,
     count: u64,
 }
 
 impl Workload {
     pub fn new(client: Client, seed: u64) -> Workload {
-        Workload { client, dice: SeededEntropy::new(seed ^ STREAM), made: Vec::new(), count: 0 }
+        Workload { client, dice: SeededEntropy::new(seed ^ STREAM), made: Vec::new(), held: Vec::new(), count: 0 }
     }
 
     pub fn a_while(&self, max: Duration) -> Duration {
@@ -107,23 +60,43 @@ impl Workload {
         from.get(usize::try_from(self.below(from.len() as u64)).unwrap_or(0)).cloned()
     }
 
+    /// What is there before anything happens.
+    pub async fn begin(&self) {
+        self.send(Method::POST, DEFINITIONS, &objects::definition()).await;
+    }
+
     /// One thing that a user does.
     pub async fn act(&mut self, chaos: &Chaos) {
-        match self.below(20) {
+        if self.below(3) == 0 {
+            self.let_go().await;
+        }
+        match self.below(21) {
             0..=7 => self.create(chaos).await,
             8..=11 => self.change(chaos).await,
             12..=13 => self.scale(chaos).await,
             14..=15 => self.delete(chaos).await,
             16 => self.delete_pod(chaos).await,
             17..=18 => self.evict_pod(chaos).await,
+            19 => self.change_definition(chaos).await,
             _ => self.make_cycle(chaos).await,
         }
     }
 
-    /// Nothing begins by itself any more.
+    /// Nothing begins by itself any more, and nothing is held back.
     pub async fn end(&mut self) {
-        for cron_job in self.made.iter().filter(|made| made.kind == Kind::CronJob) {
-            self.patch(&cron_job.path(), &json!({ "spec": { "suspend": true } })).await;
+        self.let_go().await;
+        for made in self.made.clone() {
+            match made.kind {
+                Kind::CronJob => self.patch(&made.path(), &json!({ "spec": { "suspend": true } })).await,
+                Kind::Quota | Kind::Autoscaler => drop(self.send(Method::DELETE, &made.path(), &json!({})).await),
+                _ => {}
+            }
+        }
+    }
+
+    async fn let_go(&mut self) {
+        for made in std::mem::take(&mut self.held) {
+            self.patch(&made.path(), &json!({ "metadata": { "finalizers": null } })).await;
         }
     }
 
@@ -142,82 +115,13 @@ impl Workload {
             self.send(Method::POST, "/api/v1/namespaces", &json!({ "metadata": { "name": "team" } })).await;
         }
         let object = self.object(&made);
-        self.send(Method::POST, &kind.collection(namespace), &object).await;
-        if kind == Kind::Namespace {
-            self.fill(&made.name).await;
+        let stored = self.send(Method::POST, &kind.collection(namespace), &object).await;
+        match kind {
+            Kind::Namespace => self.fill(&made.name).await,
+            Kind::Widget => self.furnish(&made, &stored.unwrap_or_default()).await,
+            _ => {}
         }
         self.made.push(made);
-    }
-
-    fn object(&self, made: &Made) -> Value {
-        let name = made.name.as_str();
-        let metadata = json!({ "name": name, "labels": { "app": name } });
-        let selector = json!({ "matchLabels": { "app": name } });
-        let spec = match made.kind {
-            Kind::Deployment => json!({
-                "replicas": self.below(6), "selector": selector, "template": self.template(name),
-                "strategy": self.strategy(), "minReadySeconds": self.below(2) * 5,
-            }),
-            Kind::StatefulSet => json!({
-                "replicas": self.below(4), "selector": selector, "template": self.template(name), "serviceName": name,
-                "podManagementPolicy": if self.below(3) == 0 { "Parallel" } else { "OrderedReady" },
-            }),
-            Kind::DaemonSet => json!({ "selector": selector, "template": self.template(name) }),
-            Kind::Job => self.job(),
-            Kind::CronJob => json!({
-                "schedule": self.pick(&["*/2 * * * *", "*/15 * * * *", "0 * * * *", "0 0 31 2 *"]),
-                "concurrencyPolicy": self.pick(&["Allow", "Forbid", "Replace"]),
-                "jobTemplate": { "spec": self.job() },
-            }),
-            Kind::Service => {
-                let selected = self.made.iter().filter(|made| made.kind == Kind::Deployment);
-                let selected: Vec<&str> = selected.map(|made| made.name.as_str()).collect();
-                json!({ "selector": { "app": self.pick(&selected) }, "ports": [{ "port": 80 }] })
-            }
-            Kind::Budget => {
-                let selected =
-                    self.made.iter().filter(|made| matches!(made.kind, Kind::Deployment | Kind::StatefulSet));
-                let selected: Vec<&str> = selected.map(|made| made.name.as_str()).collect();
-                json!({ "selector": { "matchLabels": { "app": self.pick(&selected) } }, "maxUnavailable": 1 })
-            }
-            Kind::Namespace => return json!({ "metadata": metadata }),
-        };
-        json!({ "metadata": metadata, "spec": spec })
-    }
-
-    fn template(&self, app: &str) -> Value {
-        let requests = json!({ "cpu": format!("{}m", 50 + 50 * self.below(5)), "memory": "128Mi" });
-        let container = json!({ "name": "main", "image": "web:1", "resources": { "requests": requests } });
-        json!({ "metadata": { "labels": { "app": app } }, "spec": { "containers": [container] } })
-    }
-
-    fn strategy(&self) -> Value {
-        match self.below(4) {
-            0 => json!({ "type": "Recreate" }),
-            1 => json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 0, "maxUnavailable": 1 } }),
-            2 => json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 2, "maxUnavailable": 0 } }),
-            _ => json!({ "type": "RollingUpdate" }),
-        }
-    }
-
-    fn job(&self) -> Value {
-        let fails = self.below(4) == 0;
-        let script = format!("sleep {}; exit {}", self.below(90), u8::from(fails));
-        let requests = json!({ "cpu": "50m", "memory": "64Mi" });
-        let command = json!(["sh", "-c", script]);
-        let container =
-            json!({ "name": "main", "image": "busybox", "command": command, "resources": { "requests": requests } });
-        let mut spec = json!({
-            "completions": self.below(6) + 1, "parallelism": self.below(3) + 1, "backoffLimit": self.below(3),
-            "template": { "spec": { "restartPolicy": "Never", "containers": [container] } },
-        });
-        if self.below(2) == 0 {
-            spec["completionMode"] = json!("Indexed");
-        }
-        if self.below(4) == 0 {
-            spec["ttlSecondsAfterFinished"] = json!(self.below(600));
-        }
-        spec
     }
 
     /// What a namespace has that is to go some day.
@@ -230,6 +134,27 @@ impl Workload {
         let mut deployment = self.object(&Made { kind: Kind::Deployment, namespace: "", name: "inner".to_owned() });
         deployment["spec"]["replicas"] = json!(2);
         self.send(Method::POST, &Kind::Deployment.collection(namespace), &deployment).await;
+    }
+
+    /// What a custom resource owns: a map, and one of its own kind.
+    async fn furnish(&self, made: &Made, stored: &Value) {
+        let owner = json!({
+            "apiVersion": "example.com/v2", "kind": "Widget", "name": made.name, "uid": stored["metadata"]["uid"],
+            "controller": true, "blockOwnerDeletion": true,
+        });
+        let metadata = json!({ "name": format!("{}-owned", made.name), "ownerReferences": [owner] });
+        let maps = format!("/api/v1/namespaces/{}/configmaps", made.namespace);
+        self.send(Method::POST, &maps, &json!({ "metadata": metadata })).await;
+        let part = json!({ "apiVersion": "example.com/v2", "kind": "Widget", "metadata": metadata });
+        let widgets = format!("/apis/example.com/v2/namespaces/{}/widgets", made.namespace);
+        self.send(Method::POST, &widgets, &part).await;
+    }
+
+    /// A definition changes, and all who follow its objects begin anew.
+    async fn change_definition(&self, chaos: &Chaos) {
+        chaos.note("user: change the definition of widgets");
+        let names = json!({ "shortNames": [format!("w{}", self.below(5))] });
+        self.patch(&format!("{DEFINITIONS}/widgets.example.com"), &json!({ "spec": { "names": names } })).await;
     }
 
     fn one_of(&self, kinds: &[Kind]) -> Option<Made> {
@@ -263,10 +188,13 @@ impl Workload {
         self.remove(&made, chaos).await;
     }
 
-    async fn remove(&self, made: &Made, chaos: &Chaos) {
+    async fn remove(&mut self, made: &Made, chaos: &Chaos) {
         let policy = self.pick(&["Foreground", "Background"]);
         chaos.note(&format!("user: delete {}", made.path()));
         self.send(Method::DELETE, &made.path(), &json!({ "propagationPolicy": policy })).await;
+        if made.kind == Kind::Widget {
+            self.held.push(made.clone());
+        }
     }
 
     async fn some_pod(&self) -> Option<(String, String)> {

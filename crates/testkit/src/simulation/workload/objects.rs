@@ -1,0 +1,192 @@
+//! What users make.
+
+use serde_json::{Value, json};
+
+use super::{Made, Workload};
+
+/// Somebody has to take it off before the object goes.
+const FINALIZER: &str = "example.com/held";
+
+/// Kinds that users make, by plural, and where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Deployment,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    CronJob,
+    Service,
+    Budget,
+    Quota,
+    Autoscaler,
+    Widget,
+    Namespace,
+}
+
+pub(super) const KINDS: [Kind; 11] = [
+    Kind::Deployment,
+    Kind::StatefulSet,
+    Kind::DaemonSet,
+    Kind::Job,
+    Kind::CronJob,
+    Kind::Service,
+    Kind::Budget,
+    Kind::Quota,
+    Kind::Autoscaler,
+    Kind::Widget,
+    Kind::Namespace,
+];
+
+impl Kind {
+    pub fn collection(self, namespace: &str) -> String {
+        let (group, plural) = match self {
+            Kind::Deployment => ("apis/apps/v1", "deployments"),
+            Kind::StatefulSet => ("apis/apps/v1", "statefulsets"),
+            Kind::DaemonSet => ("apis/apps/v1", "daemonsets"),
+            Kind::Job => ("apis/batch/v1", "jobs"),
+            Kind::CronJob => ("apis/batch/v1", "cronjobs"),
+            Kind::Service => ("api/v1", "services"),
+            Kind::Budget => ("apis/policy/v1", "poddisruptionbudgets"),
+            Kind::Quota => ("api/v1", "resourcequotas"),
+            Kind::Autoscaler => ("apis/autoscaling/v2", "horizontalpodautoscalers"),
+            Kind::Widget => ("apis/example.com/v1", "widgets"),
+            Kind::Namespace => return "/api/v1/namespaces".to_owned(),
+        };
+        format!("/{group}/namespaces/{namespace}/{plural}")
+    }
+
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Kind::Deployment => "web",
+            Kind::StatefulSet => "db",
+            Kind::DaemonSet => "agent",
+            Kind::Job => "job",
+            Kind::CronJob => "cron",
+            Kind::Service => "svc",
+            Kind::Budget => "pdb",
+            Kind::Quota => "quota",
+            Kind::Autoscaler => "hpa",
+            Kind::Widget => "widget",
+            Kind::Namespace => "ns",
+        }
+    }
+}
+
+/// The custom resource that users have: two versions, so that one of them is made of the other.
+pub(super) fn definition() -> Value {
+    let schema = json!({ "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } });
+    let version =
+        |name: &str, stored: bool| json!({ "name": name, "served": true, "storage": stored, "schema": schema });
+    let names = json!({ "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" });
+    json!({
+        "metadata": { "name": "widgets.example.com" },
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": names,
+            "versions": [version("v1", true), version("v2", false)],
+        },
+    })
+}
+
+impl Workload {
+    pub(super) fn object(&self, made: &Made) -> Value {
+        let name = made.name.as_str();
+        let metadata = json!({ "name": name, "labels": { "app": name } });
+        let selector = json!({ "matchLabels": { "app": name } });
+        let spec = match made.kind {
+            Kind::Deployment => json!({
+                "replicas": self.below(6), "selector": selector, "template": self.template(name),
+                "strategy": self.strategy(), "minReadySeconds": self.below(2) * 5,
+            }),
+            Kind::StatefulSet => json!({
+                "replicas": self.below(4), "selector": selector, "template": self.template(name), "serviceName": name,
+                "podManagementPolicy": if self.below(3) == 0 { "Parallel" } else { "OrderedReady" },
+                "volumeClaimTemplates": self.claims(),
+                "persistentVolumeClaimRetentionPolicy": { "whenDeleted": self.pick(&["Retain", "Delete"]) },
+            }),
+            Kind::DaemonSet => json!({ "selector": selector, "template": self.template(name) }),
+            Kind::Job => self.job(),
+            Kind::CronJob => json!({
+                "schedule": self.pick(&["*/2 * * * *", "*/15 * * * *", "0 * * * *", "0 0 31 2 *"]),
+                "concurrencyPolicy": self.pick(&["Allow", "Forbid", "Replace"]),
+                "jobTemplate": { "spec": self.job() },
+            }),
+            Kind::Service => {
+                let selected = self.made.iter().filter(|made| made.kind == Kind::Deployment);
+                let selected: Vec<&str> = selected.map(|made| made.name.as_str()).collect();
+                json!({ "selector": { "app": self.pick(&selected) }, "ports": [{ "port": 80 }] })
+            }
+            Kind::Budget => {
+                let selected =
+                    self.made.iter().filter(|made| matches!(made.kind, Kind::Deployment | Kind::StatefulSet));
+                let selected: Vec<&str> = selected.map(|made| made.name.as_str()).collect();
+                json!({ "selector": { "matchLabels": { "app": self.pick(&selected) } }, "maxUnavailable": 1 })
+            }
+            Kind::Quota => json!({ "hard": { "pods": (self.below(12) + 4).to_string(), "count/jobs.batch": "3" } }),
+            Kind::Autoscaler => {
+                let target = json!({ "type": "Utilization", "averageUtilization": 50 });
+                let metric = json!({ "type": "Resource", "resource": { "name": "cpu", "target": target } });
+                let scaled = self.one_of(&[Kind::Deployment]).map(|made| made.name);
+                let scaled = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": scaled });
+                json!({ "scaleTargetRef": scaled, "minReplicas": 1, "maxReplicas": 5, "metrics": [metric] })
+            }
+            Kind::Widget => return self.widget(name),
+            Kind::Namespace => return json!({ "metadata": metadata }),
+        };
+        json!({ "metadata": metadata, "spec": spec })
+    }
+
+    fn template(&self, app: &str) -> Value {
+        let requests = json!({ "cpu": format!("{}m", 50 + 50 * self.below(5)), "memory": "128Mi" });
+        let container = json!({ "name": "main", "image": "web:1", "resources": { "requests": requests } });
+        let usage = json!({ "sim.rkube.io/cpu-usage": format!("{}m", 20 + 20 * self.below(8)) });
+        json!({ "metadata": { "labels": { "app": app }, "annotations": usage }, "spec": { "containers": [container] } })
+    }
+
+    /// Some want a volume.
+    fn claims(&self) -> Value {
+        if self.below(3) > 0 {
+            return json!([]);
+        }
+        let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+        json!([{ "metadata": { "name": "data" }, "spec": spec }])
+    }
+
+    /// A custom resource, some of which somebody has to let go.
+    fn widget(&self, name: &str) -> Value {
+        let mut widget = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": name } });
+        widget["spec"] = json!({ "size": self.below(9) });
+        if self.below(2) == 0 {
+            widget["metadata"]["finalizers"] = json!([FINALIZER]);
+        }
+        widget
+    }
+
+    fn strategy(&self) -> Value {
+        match self.below(4) {
+            0 => json!({ "type": "Recreate" }),
+            1 => json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 0, "maxUnavailable": 1 } }),
+            2 => json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 2, "maxUnavailable": 0 } }),
+            _ => json!({ "type": "RollingUpdate" }),
+        }
+    }
+
+    fn job(&self) -> Value {
+        let fails = self.below(4) == 0;
+        let script = format!("sleep {}; exit {}", self.below(90), u8::from(fails));
+        let requests = json!({ "cpu": "50m", "memory": "64Mi" });
+        let command = json!(["sh", "-c", script]);
+        let container =
+            json!({ "name": "main", "image": "busybox", "command": command, "resources": { "requests": requests } });
+        let mut spec = json!({
+            "completions": self.below(6) + 1, "parallelism": self.below(3) + 1, "backoffLimit": self.below(3),
+            "template": { "spec": { "restartPolicy": "Never", "containers": [container] } },
+        });
+        if self.below(2) == 0 {
+            spec["completionMode"] = json!("Indexed");
+        }
+        if self.below(4) == 0 {
+            spec["ttlSecondsAfterFinished"] = json!(self.below(600));
+        }
+        spec
+    }
+}
