@@ -1,7 +1,7 @@
 //! The command line: one struct per command, from which parsing and help come.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -336,14 +336,30 @@ pub struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// As given, or the default, as an absolute path.
+    /// As given, or the default, as an absolute path that is the same however one got there: what a node leaves in `/run`
+    /// is found by it, and volumes have it in their paths, where no `..` may be.
     pub fn path(&self) -> anyhow::Result<PathBuf> {
         let directory = match &self.data_dir {
             Some(directory) => directory.clone(),
             None => default_data_directory(environment)
                 .context("neither HOME nor XDG_DATA_HOME is set: say where to keep data with --data-dir DIR")?,
         };
-        std::path::absolute(&directory).with_context(|| format!("cannot use --data-dir {}", directory.display()))
+        let absolute = std::path::absolute(&directory);
+        let absolute = absolute.with_context(|| format!("cannot use --data-dir {}", directory.display()))?;
+        Ok(match (absolute.parent(), absolute.file_name()) {
+            // It may itself be a link, which goes with it.
+            (Some(parent), Some(name)) => resolved(parent).join(name),
+            _ => resolved(&absolute),
+        })
+    }
+}
+
+/// Without links and `..`, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    match (path.canonicalize(), path.parent(), path.file_name()) {
+        (Ok(path), ..) => path,
+        (Err(_), Some(parent), Some(name)) => resolved(parent).join(name),
+        _ => path.to_owned(),
     }
 }
 
@@ -455,5 +471,24 @@ mod tests {
     fn the_version_names_both() {
         assert!(version_line().starts_with("rkube 0."));
         assert!(version_line().ends_with("(Kubernetes 1.36.4)"));
+    }
+
+    #[test]
+    fn a_data_directory_has_one_name() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::os::unix::fs::symlink(root.join("real"), root.join("link")).unwrap();
+        for (given, expected) in [
+            ("real/../data", "data"),
+            ("link/../data", "data"),
+            ("link/data", "real/data"),
+            ("link/a/b", "real/a/b"),
+            ("real/..", ""),
+            ("link", "link"),
+        ] {
+            let directory = DataDirectory { data_dir: Some(root.join(given)) };
+            assert_eq!(directory.path().unwrap(), root.join(expected).components().collect::<PathBuf>(), "{given}");
+        }
     }
 }

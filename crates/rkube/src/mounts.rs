@@ -40,14 +40,16 @@ pub fn unmount_below(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Deletes a directory with all that is in it, unless something is mounted there.
+/// Deletes a directory with all that is in it, unless something is mounted there. Of a link only the link goes.
 pub fn remove_tree(directory: &Path) -> anyhow::Result<()> {
+    if directory.is_symlink() {
+        return std::fs::remove_file(directory).with_context(|| format!("cannot remove {}", directory.display()));
+    }
     let mounted: Vec<PathBuf> = below(directory)?;
     if let Some(first) = mounted.first() {
         bail!("{} stays: {} is still mounted", directory.display(), first.display());
     }
-    match std::fs::remove_dir_all(directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+    match rkube_runtime::remove_tree(directory) {
         // It is itself where a disk is mounted: all that was in it is gone.
         Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(()),
         result => result.with_context(|| format!("cannot remove {}", directory.display())),
@@ -87,6 +89,22 @@ mod tests {
         let text = b"22 1 0:21 / /proc rw - proc proc rw\n23 1 0:4 / /a\\040b\\134c rw shared:1 - tmpfs x rw\nbroken\n";
         assert_eq!(points(text), [Path::new("/proc"), Path::new("/a b\\c")]);
         assert_eq!(unescape(b"\\04"), "\\04");
+    }
+
+    #[test]
+    fn links_lead_nowhere() {
+        let root = tempfile::tempdir().unwrap();
+        let (victim, tree) = (root.path().join("victim"), root.path().join("tree"));
+        std::fs::create_dir(&victim).unwrap();
+        std::fs::write(victim.join("file"), "").unwrap();
+        std::fs::create_dir(&tree).unwrap();
+        std::os::unix::fs::symlink(&victim, tree.join("inside")).unwrap();
+        remove_tree(&tree).unwrap();
+        std::os::unix::fs::symlink(&victim, &tree).unwrap();
+        remove_tree(&tree).unwrap();
+        assert!(!tree.is_symlink() && victim.join("file").is_file());
+        // What is gone is gone.
+        remove_tree(&tree).unwrap();
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub mod cgroups;
 pub mod embedded;
 pub mod images;
 pub mod launch;
+mod remove_tree;
 mod seccomp;
 pub mod shim;
 mod sys;
+
+pub use remove_tree::remove_tree;

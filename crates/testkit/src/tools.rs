@@ -42,7 +42,12 @@ impl Tool {
     /// As [`Tool::run`], with something on standard input.
     #[track_caller]
     pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Finished {
-        Finished::run(&mut self.command(arguments), input).expect_success()
+        self.attempt_with_input(arguments, input).expect_success()
+    }
+
+    /// As [`Tool::attempt`], with something on standard input.
+    pub fn attempt_with_input(&self, arguments: &[&str], input: &str) -> Finished {
+        Finished::run(&mut self.command(arguments), input)
     }
 
     /// Leaves it running; its lines can be read as they come.

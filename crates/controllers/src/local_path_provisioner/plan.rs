@@ -119,6 +119,11 @@ fn path(directory: &str, volume: &str, namespace: &str, claim: &str) -> String {
     format!("{directory}/{volume}_{namespace}_{claim}")
 }
 
+/// A volume may say of what claim it is in any words: with slashes they would lead elsewhere.
+fn is_directly_in(directory: &str, path: &str) -> bool {
+    path.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/')).is_some_and(|name| !name.contains('/'))
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub enum VolumePlan {
     Nothing,
@@ -143,7 +148,7 @@ pub fn volume(volume: &Volume, directory: &str) -> VolumePlan {
     let of = volume.claimant.as_ref();
     let expected = of.map(|of| path(directory, &volume.item.name, &of.namespace, &of.name));
     match (&volume.source, expected) {
-        (Source::HostPath { path }, Some(expected)) if *path == expected && !expected.contains("/../") => {
+        (Source::HostPath { path }, Some(expected)) if *path == expected && is_directly_in(directory, path) => {
             VolumePlan::Remove
         }
         _ if volume.deleting => VolumePlan::LetGo,
@@ -214,16 +219,18 @@ mod tests {
     #[test]
     fn only_directories_that_were_made_here_are_removed() {
         let ours = "/data/volumes/pvc-1_ns_data";
-        let found = |path: &str, policy: &str, phase: &str, deleting: bool| {
+        let found_of = |claim: &str, path: &str, policy: &str, phase: &str, deleting: bool| {
             let mut object = json!({ "metadata": { "finalizers": [EXTERNAL_FINALIZER] }, "status": { "phase": phase }, "spec": {
                 "hostPath": { "path": path }, "persistentVolumeReclaimPolicy": policy,
-                "claimRef": { "namespace": "ns", "name": "data", "uid": "u" },
+                "claimRef": { "namespace": "ns", "name": claim, "uid": "u" },
             } });
             if deleting {
                 object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
             }
             volume(&Volume::read(&item("", "pvc-1", &object)).unwrap(), DIRECTORY)
         };
+        let found =
+            |path: &str, policy: &str, phase: &str, deleting: bool| found_of("data", path, policy, phase, deleting);
         let remove = VolumePlan::Remove;
         assert_eq!(found(ours, "Delete", "Released", false), remove);
         assert_eq!(found(ours, "Delete", "Released", true), remove);
@@ -234,6 +241,12 @@ mod tests {
         assert_eq!(found("/etc", "Delete", "Released", true), VolumePlan::LetGo);
         for path in ["/", "/etc", "/data/volumes", "/data/volumes/other", "/data/volumes/../pvc-1_ns_data"] {
             assert!(matches!(found(path, "Delete", "Released", false), VolumePlan::Refuse(_)), "{path}");
+        }
+        // Nobody checks of which claim a volume says that it is.
+        for claim in ["x/../../../etc", "x/..", "x/.", "x/y", "/"] {
+            let path = format!("{DIRECTORY}/pvc-1_ns_{claim}");
+            assert!(matches!(found_of(claim, &path, "Delete", "Released", false), VolumePlan::Refuse(_)), "{claim}");
+            assert_eq!(found_of(claim, &path, "Delete", "Released", true), VolumePlan::LetGo, "{claim}");
         }
     }
 }

@@ -147,12 +147,23 @@ pub async fn runtime(places: &Places, registries: Registries, network: Option<Ne
     Embedded::open(config).await.context("cannot start the container runtime")
 }
 
-/// One that every user may write to: nobody knows as whom a pod will run. What is above it stays closed to others.
+/// One that every user may write to: nobody knows as whom a pod will run. What is above it is closed to others. A link is
+/// not followed.
 fn make_open_directory(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::fs::{DirBuilder, OpenOptions, Permissions};
+    use std::io::ErrorKind;
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 
-    std::fs::create_dir_all(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777))
+    if let Some(parent) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    }
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::NOFOLLOW;
+    let directory = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    directory.set_permissions(Permissions::from_mode(0o777))
 }
 
 /// What was asked for, or the host's own, or, where it has none, the gateway's.

@@ -43,10 +43,17 @@ pub fn run(options: &Reset) -> anyhow::Result<()> {
         end_node(&places, options.data, &mut report);
     }
     if options.data && is_there && report.failures.is_empty() {
-        report.note(remove_tree(&directory), || format!("removed {}", directory.display()));
+        report.note(remove_data(&directory), || format!("removed {}", directory.display()));
     }
     drop(lock);
     report.finish()
+}
+
+/// If a link leads to it, the link goes, too.
+fn remove_data(directory: &Path) -> anyhow::Result<()> {
+    let real = directory.canonicalize().with_context(|| format!("cannot find {}", directory.display()))?;
+    remove_tree(&real)?;
+    if directory.is_symlink() { remove_tree(directory) } else { Ok(()) }
 }
 
 /// Whether this machine was one, with that data directory.
@@ -70,7 +77,7 @@ fn end_node(places: &Places, and_logs: bool, report: &mut Report) {
     if let Some(text) = report.note(network.context("cannot remove the network of pods"), String::new) {
         report.say(text);
     }
-    for place in [&places.run, &places.containers, &places.kubelet, &places.images] {
+    for place in [&places.run, &places.containers, &places.kubelet, &places.images, &places.volumes] {
         report.note(mounts::unmount_below(place), String::new);
     }
     for place in [&places.run, &places.containers, &places.kubelet] {

@@ -8,6 +8,7 @@ mod healing;
 mod operators;
 mod restart;
 mod run;
+mod volumes;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

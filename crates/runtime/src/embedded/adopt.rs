@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use super::Inner;
 use super::client;
-use super::sandbox::{internal, remove_directory};
+use super::sandbox::internal;
 use super::state::{
     CONTAINER_FILE, Container, ContainerFile, ContainerLife, SANDBOX_FILE, Sandbox, SandboxFile, read_json,
 };
 use crate::api::Result;
+use crate::remove_tree;
 use crate::shim::Request;
 
 /// How long a shim may take to answer when it is found again; one that takes longer counts as gone.
@@ -48,7 +49,7 @@ impl Inner {
                     self.sandboxes.lock().insert(id, Arc::new(Sandbox::new(file, run_directory)));
                 }
                 // Its maker did not get as far as to write it down: so nothing else was made.
-                None => drop(remove_directory(&directory)),
+                None => drop(remove_tree(&directory)),
             }
         }
         for id in names(&self.containers_directory()) {
@@ -58,7 +59,7 @@ impl Inner {
                     let container = Container::new(file, ContainerLife::without_shim(&directory));
                     self.containers.lock().insert(id, Arc::new(container));
                 }
-                None => drop(remove_directory(&directory)),
+                None => drop(remove_tree(&directory)),
             }
         }
     }
@@ -74,7 +75,7 @@ impl Inner {
             let directory = self.config.run_directory.join(&id);
             let asked = client::ask(&directory, &Request::Shutdown);
             let _gone_already = tokio::time::timeout(ANSWER_PATIENCE, asked).await;
-            remove_directory(&directory).map_err(internal("remove what a sandbox left"))?;
+            remove_tree(&directory).map_err(internal("remove what a sandbox left"))?;
         }
         Ok(())
     }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::Inner;
 use super::bundle::{self, Places};
 use super::client;
-use super::sandbox::{blocking, internal, remove_directory};
+use super::sandbox::{blocking, internal};
 use super::state::{CONTAINER_FILE, Container, ContainerFile, ContainerLife, Sandbox, write_json};
 use crate::api::{ContainerConfig, ContainerState, Error, Result};
 use crate::cgroups;
+use crate::remove_tree;
 use crate::shim::{BUNDLE_FILE, Request};
 
 /// How long a container may take to be gone after it was killed.
@@ -29,7 +30,7 @@ impl Inner {
             Ok(()) => Ok(id),
             Err(error) => {
                 let _left_to_the_next_start = self.config.images.release(&id).await;
-                let _left_to_the_next_start = remove_directory(&self.containers_directory().join(&id));
+                let _left_to_the_next_start = remove_tree(&self.containers_directory().join(&id));
                 Err(error)
             }
         }
@@ -124,7 +125,7 @@ impl Inner {
             .await
             .map_err(internal("remove the container's cgroup"))?;
         self.config.images.release(id).await?;
-        remove_directory(&self.containers_directory().join(id)).map_err(internal("remove the container"))?;
+        remove_tree(&self.containers_directory().join(id)).map_err(internal("remove the container"))?;
         self.containers.lock().remove(id);
         self.root_usage.lock().remove(id);
         Ok(())

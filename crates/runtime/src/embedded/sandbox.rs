@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use crate::api::{
     Attachment, ContainerState, DnsConfig, Error, Event, NamespaceMode, Resources, Result, SandboxConfig,
 };
 use crate::cgroups;
+use crate::remove_tree;
 use crate::shim::{Answer, COMMAND, CONFIGURATION_FILE, Configuration, Record, Request};
 
 /// How long a shim may take for what it does at once otherwise.
@@ -242,7 +242,7 @@ impl Inner {
         answered.map(drop).map_err(|_| Error::TimedOut("the pod's shim did not end".to_owned()))?;
         self.shim_lost(sandbox).await;
         self.config.network.detach(&sandbox.id).await?;
-        remove_directory(&sandbox.run_directory).map_err(internal("remove the sandbox's files"))
+        remove_tree(&sandbox.run_directory).map_err(internal("remove the sandbox's files"))
     }
 
     pub(super) async fn remove_sandbox(self: &Arc<Self>, id: &str) -> Result<()> {
@@ -282,7 +282,7 @@ impl Inner {
     }
 
     async fn forget_sandbox(self: &Arc<Self>, sandbox: &Sandbox) -> Result<()> {
-        remove_directory(&self.sandboxes_directory().join(&sandbox.id)).map_err(internal("remove the sandbox"))?;
+        remove_tree(&self.sandboxes_directory().join(&sandbox.id)).map_err(internal("remove the sandbox"))?;
         self.sandboxes.lock().remove(&sandbox.id);
         let pod = self.pod_cgroup(&sandbox.file.lock().config);
         let inner = self.clone();
@@ -339,13 +339,6 @@ fn resolver(dns: &DnsConfig) -> String {
         text.push_str(&format!("options {}\n", dns.options.join(" ")));
     }
     text
-}
-
-pub(super) fn remove_directory(path: &Path) -> io::Result<()> {
-    match std::fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
-    }
 }
 
 /// Leaves something that waits for the kernel to another thread.

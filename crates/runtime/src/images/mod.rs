@@ -20,6 +20,7 @@ mod compression;
 mod config;
 mod copy;
 mod digest;
+mod disk_usage;
 mod error;
 mod index;
 mod layers;
@@ -36,10 +37,11 @@ mod unpack;
 
 pub use config::ImageConfig;
 pub use digest::Digest;
+pub use disk_usage::{Usage, disk_usage};
 pub use error::{Error, Result};
 pub use pull::{Patience, REGISTRIES, Registries, SharedProgress};
 pub use reference::Reference;
-pub use snapshots::{Snapshots, Usage};
+pub use snapshots::Snapshots;
 pub use store::Store;
 
 use crate::api::PullProgress;

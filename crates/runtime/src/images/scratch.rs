@@ -5,17 +5,15 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use super::bounds::{CHECK_SPACE_EVERY_BYTES, RESERVED_BYTES, RESERVED_SHARE};
 use super::error::Doing;
-use super::unpack::{names, open_directory};
 use super::{Error, Result};
 
 /// Below this name in a scratch directory something may be mounted.
@@ -99,47 +97,7 @@ fn clear(path: &Path) -> Result<()> {
         // Not mounted: nothing to do.
         let _ = rustix::mount::unmount(&mounted, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
-    let (parent, name) = (path.parent().unwrap_or(path), path.file_name().unwrap_or_default());
-    bury(parent, name.as_encoded_bytes())
-}
-
-/// Removes a tree however deep it is, with a handful of open files: directories in it are moved up before they are emptied.
-fn bury(parent: &Path, name: &[u8]) -> Result<()> {
-    let doing = || format!("remove {}", parent.join(String::from_utf8_lossy(name).as_ref()).display());
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let top = rustix::fs::open(parent, flags, Mode::empty()).doing(doing)?;
-    let mut graves = vec![name.to_vec()];
-    while let Some(grave) = graves.pop() {
-        empty(&top, &grave, &mut graves).doing(doing)?;
-    }
-    Ok(())
-}
-
-fn empty(top: &OwnedFd, grave: &[u8], graves: &mut Vec<Vec<u8>>) -> rustix::io::Result<()> {
-    match rustix::fs::unlinkat(top, grave, AtFlags::empty()) {
-        Err(Errno::ISDIR) => {}
-        Err(Errno::NOENT) => return Ok(()),
-        other => return other,
-    }
-    let directory = open_directory(top.as_fd(), grave)?;
-    for name in names(directory.as_fd())? {
-        match rustix::fs::unlinkat(&directory, &name, AtFlags::empty()) {
-            Err(Errno::ISDIR) => {}
-            other => {
-                other?;
-                continue;
-            }
-        }
-        // Most are empty soon enough not to be moved.
-        if rustix::fs::unlinkat(&directory, &name, AtFlags::REMOVEDIR).is_ok() {
-            continue;
-        }
-        let moved = format!("grave-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)).into_bytes();
-        rustix::fs::renameat(&directory, &name, top, &moved)?;
-        graves.push(moved);
-    }
-    drop(directory);
-    rustix::fs::unlinkat(top, grave, AtFlags::REMOVEDIR)
+    crate::remove_tree(path).doing(|| format!("remove {}", path.display()))
 }
 
 /// How much may still be written to a file system.

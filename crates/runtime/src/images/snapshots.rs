@@ -3,21 +3,18 @@
 //! Where overlayfs refuses (the directory is itself on one, the kernel has none) the layers are copied instead.
 
 use std::collections::HashSet;
-use std::ffi::CString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};
 
 use super::copy::copy_layers;
 use super::digest::Digest;
+use super::disk_usage::{Usage, disk_usage};
 use super::error::Doing;
 use super::layers::FILES;
 use super::overlay::{self, Stack};
 use super::store::{Store, children};
-use super::unpack::{names, open_directory};
 use super::{Error, Result};
 
 /// In the directory of a container: what it writes, what overlayfs needs beside that, the whole, and what it is made of.
@@ -30,13 +27,6 @@ const FACTS: &str = "snapshot.json";
 #[derive(Clone)]
 pub struct Snapshots {
     store: Store,
-}
-
-/// What a container has written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    pub bytes: u64,
-    pub inodes: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -99,7 +89,7 @@ impl Snapshots {
     pub fn usage(&self, container: &str) -> Result<Usage> {
         let directory = self.directory(container)?;
         let copied = read_facts(&directory).is_some_and(|facts| facts.copied);
-        walk(&directory.join(if copied { ROOT } else { UPPER }))
+        disk_usage(&directory.join(if copied { ROOT } else { UPPER }))
     }
 
     /// Says, before anything else is done, which layers are needed from now on: they are not collected.
@@ -200,69 +190,4 @@ fn read_facts(directory: &Path) -> Option<Facts> {
 fn write_facts(directory: &Path, facts: &Facts) -> Result<()> {
     let content = serde_json::to_vec(facts).expect("names have a form in JSON");
     std::fs::write(directory.join(FACTS), content).doing(|| format!("write {}", directory.join(FACTS).display()))
-}
-
-/// Adds up what is below a directory, however deep, without leaving its file system, with two open files. Others may
-/// change it meanwhile: where the way back up is lost, what was counted so far is the answer.
-fn walk(directory: &Path) -> Result<Usage> {
-    let doing = || format!("measure {}", directory.display());
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut current = rustix::fs::open(directory, flags, Mode::empty()).doing(doing)?;
-    let mut usage = Usage { bytes: 0, inodes: 1 };
-    let stat = rustix::fs::fstat(&current).doing(doing)?;
-    usage.bytes += stat.st_blocks as u64 * 512;
-    let (device, mut inode) = (stat.st_dev, stat.st_ino);
-    let mut pending = vec![(inode, count(current.as_fd(), device, &mut usage).doing(doing)?)];
-    while let Some((_, directories)) = pending.last_mut() {
-        if let Some(name) = directories.pop() {
-            let Ok(next) = open_directory(current.as_fd(), name.to_bytes()) else {
-                continue;
-            };
-            inode = rustix::fs::fstat(&next).doing(doing)?.st_ino;
-            let below = count(next.as_fd(), device, &mut usage).doing(doing)?;
-            pending.push((inode, below));
-            current = next;
-            continue;
-        }
-        pending.pop();
-        match pending.last() {
-            Some((expected, _)) => match up(&current, *expected) {
-                Some(parent) => current = parent,
-                None => break,
-            },
-            None => break,
-        }
-    }
-    Ok(usage)
-}
-
-fn up(current: &OwnedFd, expected: u64) -> Option<OwnedFd> {
-    let parent = open_directory(current.as_fd(), b"..").ok()?;
-    (rustix::fs::fstat(&parent).ok()?.st_ino == expected).then_some(parent)
-}
-
-/// Counts what is in one directory, and says which directories are.
-fn count(directory: BorrowedFd<'_>, device: u64, usage: &mut Usage) -> rustix::io::Result<Vec<CString>> {
-    let mut directories = Vec::new();
-    for name in names(directory)? {
-        let stat = match rustix::fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => continue,
-            other => other?,
-        };
-        if stat.st_dev != device {
-            continue;
-        }
-        usage.inodes += 1;
-        // A file with several names counts once for all of them together.
-        usage.bytes += stat.st_blocks as u64 * 512
-            / stat.st_nlink.max(1).min(if is_directory(stat.st_mode) { 1 } else { u64::MAX });
-        if is_directory(stat.st_mode) {
-            directories.push(name);
-        }
-    }
-    Ok(directories)
-}
-
-fn is_directory(mode: u32) -> bool {
-    FileType::from_raw_mode(mode) == FileType::Directory
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use rkube_machinery::{Text, Value, json};
+use rkube_runtime::images::disk_usage;
 use tokio::sync::mpsc;
 
 use super::mounts::Mounted;
@@ -147,7 +148,7 @@ impl PodVolumes {
         });
         let volumes: Vec<_> = volumes.collect();
         let walk = move || {
-            let used = volumes.into_iter().filter_map(|(path, name)| Some((name, volumes::used_bytes(&path).ok()?)));
+            let used = volumes.into_iter().filter_map(|(path, name)| Some((name, disk_usage(&path).ok()?.bytes)));
             used.collect()
         };
         tokio::task::spawn_blocking(walk).await.unwrap_or_default()

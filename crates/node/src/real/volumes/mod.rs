@@ -23,7 +23,6 @@ mod tear_down;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
-mod usage;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -40,7 +39,6 @@ pub use atomic_writer::version_name;
 pub use ownership::ChangePolicy;
 pub use set_up::{SetUp, set_up};
 pub use tear_down::{known_pods, tear_down};
-pub use usage::used_bytes;
 
 /// A kind of volume that this node knows.
 pub struct Kind {

@@ -23,10 +23,7 @@ pub fn tear_down(root: &Path, uid: &str) -> io::Result<()> {
     for path in [pod.path().join("volumes"), pod.path().join("volume-subpaths")] {
         check_unmounted(&path, MOUNT_LEVELS)?;
     }
-    match fs::remove_dir_all(pod.path()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    rkube_runtime::remove_tree(pod.path())
 }
 
 /// The kernel is asked once more, in another way: an error in what was mounted where would cost people their data.
