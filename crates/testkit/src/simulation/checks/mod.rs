@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::de::DeserializeOwned;
 
 use super::Violations;
-use crate::{Observer, Seen};
+use crate::{Faults, Observer, Seen};
 use view::{Node, Pod, Set};
 
 /// So often an object may be written in a minute.
@@ -56,7 +56,8 @@ impl Quiet {
 }
 
 impl Checks {
-    pub fn new(violations: Violations) -> Checks {
+    pub fn new(violations: Violations, faults: &Faults) -> Checks {
+        let caches_are_fresh = faults.delayed_watches == 0 && faults.dropped_watches == 0 && faults.pauses.is_none();
         Checks {
             violations,
             quiet: Arc::default(),
@@ -67,7 +68,7 @@ impl Checks {
             stateful_sets: stateful::StatefulSets::default(),
             jobs: jobs::Jobs::default(),
             budgets: budgets::Budgets::default(),
-            quotas: quotas::Quotas::default(),
+            quotas: quotas::Quotas::new(caches_are_fresh),
             claims: claims::Claims::default(),
             owners: owners::Owners::default(),
             leaders: leaders::Leaders::default(),

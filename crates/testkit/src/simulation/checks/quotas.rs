@@ -10,8 +10,10 @@ use crate::Writer;
 
 const CONTROLLER: &str = ":resourcequota-controller";
 
-#[derive(Default)]
 pub(super) struct Quotas {
+    /// Whether the controller hears of pods as they come. Else it may count fewer than there are, as Kubernetes' does, and
+    /// those are made that there is no room for.
+    caches_are_fresh: bool,
     known: HashMap<String, Quota>,
     /// How many pods a namespace may have, by the quota's key.
     pods_max: HashMap<String, Lately>,
@@ -20,6 +22,10 @@ pub(super) struct Quotas {
 }
 
 impl Quotas {
+    pub fn new(caches_are_fresh: bool) -> Quotas {
+        Quotas { caches_are_fresh, known: HashMap::new(), pods_max: HashMap::new(), pods: HashMap::new() }
+    }
+
     pub fn quota(
         &mut self,
         key: &str,
@@ -52,7 +58,7 @@ impl Quotas {
         let (was, is) = (old.is_some_and(|pod| !pod.is_over()), new.is_some_and(|pod| !pod.is_over()));
         let count = self.pods.entry(namespace.to_owned()).or_default();
         *count += i64::from(is) - i64::from(was);
-        if was || !is {
+        if was || !is || !self.caches_are_fresh {
             return None;
         }
         let prefix = format!("/registry/resourcequotas/{namespace}/");
