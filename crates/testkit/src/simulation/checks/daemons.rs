@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Change;
 use super::lately::{Lately, Moments, is_recent};
-use super::view::{DaemonSet, Pod};
+use super::view::{DaemonSet, Node, Pod};
 
 const CONTROLLER: &str = ":daemon-set-controller";
 
@@ -14,8 +14,9 @@ pub(super) struct DaemonSets {
     /// By uid.
     sets: HashMap<String, Known>,
     uids: HashMap<String, String>,
+    /// Those that every set is to be on. One with a taint may be none that it is to be on.
     nodes: HashSet<String>,
-    /// The opposite of how many nodes there are, so that the least of late is known.
+    /// The opposite of how many there are, so that the least of late is known.
     count: Lately,
 }
 
@@ -75,8 +76,9 @@ impl Known {
 }
 
 impl DaemonSets {
-    pub fn node(&mut self, key: &str, is_there: bool, at_micros: u64) {
-        let changed = if is_there { self.nodes.insert(key.to_owned()) } else { self.nodes.remove(key) };
+    pub fn node(&mut self, key: &str, node: Option<&Node>, at_micros: u64) {
+        let counts = node.is_some_and(|node| node.spec.taints.is_empty());
+        let changed = if counts { self.nodes.insert(key.to_owned()) } else { self.nodes.remove(key) };
         if changed {
             let nodes = self.node_count();
             self.count.set(-nodes, at_micros);

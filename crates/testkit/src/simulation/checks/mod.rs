@@ -147,8 +147,9 @@ impl Observer for Checks {
         match kind {
             "pods" => found.extend(self.pod(seen)),
             "minions" => {
-                self.daemon_sets.node(seen.key, seen.value.is_some(), at_micros);
-                self.nodes.node(seen.key, seen.value.and_then(read::<Node>));
+                let node = seen.value.and_then(read::<Node>);
+                self.daemon_sets.node(seen.key, node.as_ref(), at_micros);
+                self.nodes.node(seen.key, node);
             }
             "replicasets" => {
                 let set = seen.value.and_then(read::<Set>);

@@ -123,7 +123,14 @@ impl Pod {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Node {
+    pub spec: NodeSpec,
     pub status: NodeStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct NodeSpec {
+    pub taints: Vec<serde_json::Value>,
 }
 
 #[derive(Deserialize, Default)]

@@ -108,6 +108,12 @@ fn no_more_pods_are_taken_away_than_may_be_missing() {
     let deleted = |seconds| take(four(&one).by_users(), "a").gone("pods/x/a-1").by(CONTROLLER).after(seconds);
     take(deleted(10), "b").is_fine();
     take(deleted(A_WHILE), "b").says(&[&taken("b", 2, 1)]);
+    // One has no pod, and then is no node that the set is to be on.
+    let tainted =
+        json!({ "spec": { "taints": [{ "key": "node.kubernetes.io/unreachable", "effect": "NoSchedule" }] } });
+    let without = || four(&one).by_users().gone("pods/x/a-1").after(A_WHILE).by(CONTROLLER);
+    take(without(), "b").says(&[&taken("b", 2, 1)]);
+    take(without().put("minions/a", &tainted), "b").is_fine();
     // There are fewer nodes.
     take(take(four(&one).by_users().gone("minions/d").by(CONTROLLER), "a"), "d").is_fine();
     // Whom others delete is theirs to say.
