@@ -212,6 +212,11 @@ impl Resource {
         self.changes.load(Ordering::Acquire)
     }
 
+    /// The revision of the last change: who has seen that has seen everything.
+    pub fn last_change(&self) -> Revision {
+        self.state.read().last
+    }
+
     fn change(&self, state: &mut State, deleted: bool, item: &KeyValue) -> Option<Arc<Object>> {
         state.last = item.mod_revision;
         let event = self.event(state, deleted, item)?;

@@ -46,6 +46,11 @@ impl Source for InProcess {
         stream::unfold(follower, |mut follower| async move { Some((follower.next().await?, follower)) }).boxed()
     }
 
+    fn last_change(&self, resource: &ApiResource) -> Option<u64> {
+        let ApiResource { group, version, plural, .. } = resource;
+        Some(self.server.catalog().resource(group, version, plural)?.last_change())
+    }
+
     fn discover(&self) -> BoxStream<'static, Vec<Discovered>> {
         let server = self.server.clone();
         let generations = server.catalog().generations();

@@ -77,7 +77,7 @@ pub mod written;
 pub use controller::{Context, Controller, Environment, Predicate, Transform, Trigger, Watch};
 pub use error::Error;
 pub use fence::Fence;
-pub use informer::{ByOwner, Caches, Change, Index, Informer, Key, Labeled};
+pub use informer::{ByOwner, Caches, Change, Index, Informer, Key, Labeled, Revision};
 pub use k8s_openapi;
 pub use kube;
 pub use leader_election::{LeaderElection, Leadership};

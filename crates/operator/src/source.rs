@@ -95,6 +95,12 @@ pub trait Source: Send + Sync + 'static {
     /// Follows a resource.
     fn follow(&self, resource: &ApiResource, selection: &Selection) -> BoxStream<'static, Event>;
 
+    /// The revision of the last change of a resource: a cache that has seen it has everything that is there at this
+    /// moment. None: this source cannot tell.
+    fn last_change(&self, _resource: &ApiResource) -> Option<u64> {
+        None
+    }
+
     /// All that is served, now and whenever that changes, if not at once.
     fn discover(&self) -> BoxStream<'static, Vec<Discovered>>;
 

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rkube_machinery::host::Clock;
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::process::held;
-use rkube_operator::{Caches, Change, Discovered, Informer, Key, Queue, Selection};
+use rkube_operator::{Caches, Change, Discovered, Informer, Key, Queue, Revision, Selection, Source};
 use rkube_quota::{Amounts, Evaluator, Measure};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
@@ -43,7 +43,44 @@ enum State {
     Waiting {
         since: Instant,
     },
-    Known,
+    Known(Freshness),
+    /// There are no objects of it.
+    Gone,
+}
+
+/// Until when all that was there is in the ledger. A cache may hear of changes late, and in a busy cluster there is always
+/// one that it has not heard of: what is asked is how far it has come.
+struct Freshness {
+    resource: ApiResource,
+    seen: Revision,
+    /// None: nothing is known yet. Others may have had the cache for long.
+    as_of: Option<Instant>,
+    /// There was a change at this revision, at this time, that was not in the ledger.
+    ahead: Option<(u64, Instant)>,
+}
+
+impl Freshness {
+    fn as_of(&mut self, source: &dyn Source) -> Option<Instant> {
+        // Before the ledger is looked at, which then has at least that.
+        let (seen, now) = (self.seen.now(), Instant::now());
+        if let Some((_, then)) = self.ahead.filter(|(revision, _)| *revision <= seen) {
+            (self.as_of, self.ahead) = (Some(then), None);
+        }
+        if self.ahead.is_none() {
+            match source.last_change(&self.resource) {
+                Some(revision) if revision > seen => self.ahead = Some((revision, now)),
+                _ => self.as_of = Some(now),
+            }
+        }
+        self.as_of
+    }
+}
+
+/// What is used of a quota.
+pub struct Count {
+    pub used: Amounts,
+    /// Everything that was there at this time is counted. None: nobody knows.
+    pub as_of: Option<Instant>,
 }
 
 impl Kinds {
@@ -70,16 +107,20 @@ impl Kinds {
     }
 
     /// What is used of a quota, of the resources that can be counted. `Err`: a kind is not known yet, for so long at most.
-    pub fn used(&self, quota: &Quota, now_micros: i64) -> Result<Amounts, Duration> {
-        let counted = self.counted.lock();
-        let mut used = Amounts::new();
+    pub fn used(&self, quota: &Quota, source: &dyn Source, now_micros: i64) -> Result<Count, Duration> {
+        let mut counted = self.counted.lock();
+        let (mut used, mut as_of) = (Amounts::new(), Some(Instant::now()));
         for kind in &quota.kinds {
-            let Some(counted) = counted.get(kind) else { continue };
-            if let State::Waiting { since } = counted.state {
-                match PATIENCE.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
-                    Some(left) => return Err(left),
-                    None => continue,
+            let Some(counted) = counted.get_mut(kind) else { continue };
+            match &mut counted.state {
+                State::Waiting { since } => {
+                    match PATIENCE.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
+                        Some(left) => return Err(left),
+                        None => continue,
+                    }
                 }
+                State::Known(freshness) => as_of = freshness.as_of(source).and_then(|at| Some(at.min(as_of?))),
+                State::Gone => {}
             }
             let sum = counted.ledger.lock().used(&quota.item.namespace, &quota.said.requirements, now_micros);
             for name in quota.said.wanted.keys().filter(|name| counted.evaluator.counts(name)) {
@@ -87,7 +128,7 @@ impl Kinds {
                 rkube_quota::amounts::add_one(&mut used, name, &amount);
             }
         }
-        Ok(used)
+        Ok(Count { used, as_of })
     }
 }
 
@@ -163,7 +204,7 @@ impl Follower {
                         *counted = Counted {
                             evaluator: counted.evaluator.clone(),
                             ledger: Arc::default(),
-                            state: State::Known,
+                            state: State::Gone,
                         };
                     }
                     gone.push(kind.clone());
@@ -207,18 +248,19 @@ impl Observer {
     async fn count(self, resource: &ApiResource) {
         let selection = Selection { metadata_only: true, ..Selection::default() };
         let informer = self.follower.caches.view(resource, selection, Present::read);
-        self.observe(informer, |_, one| one.clone()).await;
+        self.observe(informer, resource, |_, one| one.clone()).await;
     }
 
     async fn measure<const EVALUATOR: usize>(self, resource: &ApiResource) {
         let informer = self.follower.caches.view(resource, Selection::default(), Taken::<EVALUATOR>::read);
-        self.observe(informer, |taken, _| taken.0.clone()).await;
+        self.observe(informer, resource, |taken, _| taken.0.clone()).await;
     }
 
     /// Keeps the ledger, to the end of the task.
     async fn observe<V: Send + Sync + 'static>(
         self,
         informer: Informer<V>,
+        resource: &ApiResource,
         measure: fn(&V, &Arc<Measure>) -> Arc<Measure>,
     ) {
         let observer = Arc::new(self);
@@ -226,7 +268,8 @@ impl Observer {
         let informer = informer.on_change(move |change| told.changed(change, measure));
         informer.synced().await;
         if let Some(counted) = observer.follower.kinds.counted.lock().get_mut(&observer.kind) {
-            counted.state = State::Known;
+            let (resource, seen) = (resource.clone(), informer.seen());
+            counted.state = State::Known(Freshness { resource, seen, as_of: None, ahead: None });
         }
         observer.follower.look_at_all(&observer.kind);
         std::future::pending::<()>().await;

@@ -16,25 +16,33 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rkube_machinery::host::Clock;
 use rkube_operator::kube::Client;
-use rkube_operator::{Action, Change, Informer, Key, Priority, Queue};
+use rkube_operator::{Action, Change, Informer, Key, Priority, Queue, Source};
 use rkube_quota::Amounts;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::Context;
 use crate::requests::{self, is_not_found};
-use kinds::{Follower, Kinds};
+use kinds::{Count, Follower, Kinds};
 use plan::{Recent, SETTLING};
 use view::Quota;
 
 const NAME: &str = "resourcequota-controller";
 
-type Charges = Arc<Mutex<HashMap<Key, Recent>>>;
+type AllRecent = Arc<Mutex<HashMap<Key, Recent>>>;
+
+/// What is known of a quota's charges at the moment of a look.
+struct Charges {
+    recent: Amounts,
+    can_begin: bool,
+    has_begun: bool,
+}
 
 pub async fn run(context: Context) {
     let Context { client, caches, clock, settings } = context;
-    let (queue, kinds, charges): (Queue<Key>, Arc<Kinds>, Charges) = Default::default();
-    let (adding, naming, noting) = (queue.clone(), kinds.clone(), charges.clone());
+    let (queue, kinds, recent): (Queue<Key>, Arc<Kinds>, AllRecent) = Default::default();
+    let (adding, naming, noting) = (queue.clone(), kinds.clone(), recent.clone());
+    let source = caches.source().clone();
     let quotas = view::quotas(&caches).on_change(move |change| {
         naming.quota_changed(change.old.map(AsRef::as_ref), change.new.map(AsRef::as_ref));
         note(&noting, change);
@@ -47,7 +55,7 @@ pub async fn run(context: Context) {
     let quotas = Arc::new(quotas);
     let follower =
         Follower { kinds: kinds.clone(), caches, quotas: quotas.clone(), queue: queue.clone(), clock: clock.clone() };
-    let keeping = Arc::new(Keeping { client, clock, quotas: quotas.clone(), kinds, charges });
+    let keeping = Arc::new(Keeping { client, clock, source, quotas: quotas.clone(), kinds, recent });
     let workers = settings.concurrent_resource_quota_syncs.max(1);
     tokio::select! {
         biased;
@@ -61,16 +69,17 @@ pub async fn run(context: Context) {
 }
 
 /// Remembers what was charged to a quota.
-fn note(charges: &Charges, change: &Change<'_, Quota>) {
-    let mut charges = charges.lock();
-    let Some(used) = change.new.map(|quota| &quota.said.used) else {
+fn note(recent: &AllRecent, change: &Change<'_, Quota>) {
+    let mut charges = recent.lock();
+    let Some(new) = change.new else {
         charges.remove(change.key);
         return;
     };
-    if let Some(used) = used {
-        let before = change.old.and_then(|quota| quota.said.used.as_ref());
-        charges.entry(change.key.clone()).or_default().note(before, used, Instant::now());
-    }
+    let now = Instant::now();
+    let recent = charges.entry(change.key.clone()).or_insert_with(|| Recent::new(now));
+    // Of one that is heard of for the first time nobody knows what of it was charged just now.
+    let none = rkube_quota::Quota { used: None, ..new.said.clone() };
+    recent.note(change.old.map_or(&none, |old| &old.said), &new.said, now);
 }
 
 /// Has all quotas looked at, from time to time.
@@ -87,19 +96,26 @@ async fn look_again(queue: &Queue<Key>, quotas: &Informer<Quota>, period: Durati
 struct Keeping {
     client: Client,
     clock: Arc<dyn Clock>,
+    source: Arc<dyn Source>,
     quotas: Arc<Informer<Quota>>,
     kinds: Arc<Kinds>,
-    charges: Charges,
+    recent: AllRecent,
 }
 
 impl Keeping {
     async fn reconcile(&self, key: &Key) -> Result<Action, rkube_operator::Error> {
         let Some(quota) = self.quotas.get(&key.namespace, &key.name) else { return Ok(Action::done()) };
-        let counted = match self.kinds.used(&quota, self.clock.now_micros()) {
+        let Count { used: counted, as_of } = match self.kinds.used(&quota, &*self.source, self.clock.now_micros()) {
             Ok(counted) => counted,
             Err(wait) => return Ok(Action::done().requeue_after(wait)),
         };
-        let plan = plan::plan(&quota.said, &counted, &self.recent(key));
+        let Some(Charges { recent, can_begin, has_begun }) = self.charges(key, &quota, as_of) else {
+            return Ok(Action::done());
+        };
+        if !can_begin {
+            return Ok(Action::done().requeue_after(SETTLING));
+        }
+        let plan = plan::plan(&quota.said, &counted, &recent);
         let mut action = Action::done();
         if let Some(used) = &plan.used {
             match self.write(&quota, used).await {
@@ -108,11 +124,15 @@ impl Keeping {
             }
             action = Action::wrote();
         }
-        Ok(if plan.is_settling { action.requeue_after(SETTLING) } else { action })
+        Ok(if plan.is_settling || !has_begun { action.requeue_after(SETTLING) } else { action })
     }
 
-    fn recent(&self, key: &Key) -> Amounts {
-        self.charges.lock().get_mut(key).map(|recent| recent.sum(Instant::now())).unwrap_or_default()
+    /// None: the quota is gone.
+    fn charges(&self, key: &Key, quota: &Quota, as_of: Option<Instant>) -> Option<Charges> {
+        let mut all = self.recent.lock();
+        let recent = all.get_mut(key)?;
+        let (can_begin, has_begun) = (recent.can_begin(&quota.said, as_of), recent.has_begun(as_of));
+        Some(Charges { recent: recent.sum(as_of), can_begin, has_begun })
     }
 
     /// Fails where another was faster: the quota is looked at again then.

@@ -7,10 +7,12 @@ use rkube_machinery::quantity::Quantity;
 use rkube_quota::{Amounts, Quota, amounts};
 use tokio::time::Instant;
 
-/// For so long what was charged may be for an object that is not seen yet: it is charged before it is stored.
+/// For so long what was charged may be for an object that is not there yet: it is charged before it is stored.
 pub const SETTLING: Duration = Duration::from_millis(200);
 /// Charges within this time of each other are kept as one.
 const TOGETHER: Duration = Duration::from_millis(10);
+/// So many are kept of a quota; then the oldest become one, and count for as long as the younger of them.
+const CHARGES_MAX: usize = 100;
 
 /// What to do with a quota.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,7 +23,8 @@ pub struct Plan {
     pub is_settling: bool,
 }
 
-/// `counted`: what objects take that are seen, of the resources that can be counted; `recent`: what was charged of late.
+/// `counted`: what objects take that are seen, of the resources that can be counted; `recent`: what was charged for objects
+/// that may not be among them.
 pub fn plan(quota: &Quota, counted: &Amounts, recent: &Amounts) -> Plan {
     let none = Amounts::new();
     let known = quota.used.as_ref().unwrap_or(&none);
@@ -47,10 +50,12 @@ pub fn plan(quota: &Quota, counted: &Amounts, recent: &Amounts) -> Plan {
     plan
 }
 
-/// What was charged to a quota within the time that it may take to be seen.
-#[derive(Debug, Default)]
+/// What was charged to a quota for objects that may not be counted yet.
+#[derive(Debug)]
 pub struct Recent {
     charges: VecDeque<Charged>,
+    /// Since when the limits, those that are wanted and those that count, are what they are.
+    limits_since: Instant,
 }
 
 /// What was charged within [`TOGETHER`].
@@ -62,11 +67,18 @@ struct Charged {
 }
 
 impl Recent {
-    /// What is used of it was raised.
-    pub fn note(&mut self, before: Option<&Amounts>, after: &Amounts, now: Instant) {
-        let mut raised = after.clone();
+    pub fn new(now: Instant) -> Recent {
+        Recent { charges: VecDeque::new(), limits_since: now }
+    }
+
+    /// The quota is another than it was.
+    pub fn note(&mut self, before: &Quota, after: &Quota, now: Instant) {
+        if before.wanted != after.wanted || before.hard != after.hard {
+            self.limits_since = now;
+        }
+        let Some(mut raised) = after.used.clone() else { return };
         for (name, amount) in &mut raised {
-            let before = before.and_then(|before| before.get(name)).unwrap_or(&Quantity::ZERO);
+            let before = before.used.as_ref().and_then(|before| before.get(name)).unwrap_or(&Quantity::ZERO);
             *amount = amount.sub(before);
         }
         raised.retain(|_, amount| *amount > Quantity::ZERO);
@@ -81,20 +93,34 @@ impl Recent {
             }
             _ => self.charges.push_back(Charged { first: now, last: now, amounts: raised }),
         }
-        self.forget(now);
+        if self.charges.len() > CHARGES_MAX
+            && let Some(oldest) = self.charges.pop_front()
+            && let Some(next) = self.charges.front_mut()
+        {
+            amounts::add(&mut next.amounts, &oldest.amounts);
+        }
     }
 
-    pub fn sum(&mut self, now: Instant) -> Amounts {
-        self.forget(now);
+    /// What was charged for objects that may not be counted, where all are that were there at this time.
+    pub fn sum(&mut self, as_of: Option<Instant>) -> Amounts {
+        let is_counted = |charged: &Charged| as_of.is_some_and(|as_of| charged.last + SETTLING <= as_of);
+        while self.charges.front().is_some_and(is_counted) {
+            self.charges.pop_front();
+        }
         let mut sum = Amounts::new();
         self.charges.iter().for_each(|charged| amounts::add(&mut sum, &charged.amounts));
         sum
     }
 
-    fn forget(&mut self, now: Instant) {
-        while self.charges.front().is_some_and(|charged| now.duration_since(charged.last) >= SETTLING) {
-            self.charges.pop_front();
-        }
+    /// What was there when limits came that do not count yet was charged to nobody: all of it has to be counted.
+    pub fn can_begin(&self, quota: &Quota, as_of: Option<Instant>) -> bool {
+        let is_new = |name| quota.hard.as_ref().is_none_or(|hard| !hard.contains_key(name));
+        !quota.wanted.keys().any(is_new) || as_of.is_some_and(|as_of| as_of >= self.limits_since)
+    }
+
+    /// Whether all is counted that was let in before the limits counted.
+    pub fn has_begun(&self, as_of: Option<Instant>) -> bool {
+        as_of.is_some_and(|as_of| as_of >= self.limits_since + SETTLING)
     }
 }
 
@@ -153,31 +179,59 @@ mod tests {
         }
     }
 
+    fn said(hard: Option<&str>, used: Option<&str>) -> Quota {
+        let of = |amount: &str| read(&pods(amount));
+        Quota { requirements: Vec::new(), wanted: of("9"), hard: hard.map(of), used: used.map(of) }
+    }
+
     #[test]
-    fn charges_are_recent_for_a_while() {
+    fn charges_count_until_all_are_seen_that_were_there_then() {
         let start = Instant::now();
         let after = |millis: u64| start + Duration::from_millis(millis);
-        let mut recent = Recent::default();
-        recent.note(None, &read(&pods("1")), after(0));
-        recent.note(Some(&read(&pods("1"))), &read(&pods("3")), after(5));
-        recent.note(Some(&read(&pods("3"))), &read(&pods("1")), after(50));
-        recent.note(Some(&read(&pods("1"))), &read(&pods("2")), after(100));
+        let mut recent = Recent::new(start);
+        let of = |used| said(Some("9"), Some(used));
+        recent.note(&said(Some("9"), None), &of("1"), after(0));
+        recent.note(&of("1"), &of("3"), after(5));
+        recent.note(&of("3"), &of("1"), after(50));
+        recent.note(&of("1"), &of("2"), after(100));
         assert_eq!(recent.charges.len(), 2);
-        assert_eq!(recent.sum(after(100)), read(&pods("4")));
-        assert_eq!(recent.sum(after(250)), read(&pods("1")));
-        assert_eq!(recent.sum(after(300)), Amounts::new());
+        // However late it is: what counts is how far the caches have come.
+        assert_eq!(recent.sum(None), read(&pods("4")));
+        assert_eq!(recent.sum(Some(after(204))), read(&pods("4")));
+        assert_eq!(recent.sum(Some(after(205))), read(&pods("1")));
+        assert_eq!(recent.sum(Some(after(300))), Amounts::new());
         assert!(recent.charges.is_empty());
     }
 
     #[test]
-    fn charges_that_never_cease_are_forgotten_all_the_same() {
+    fn charges_that_never_cease_are_kept_within_bounds() {
         let start = Instant::now();
-        let mut recent = Recent::default();
-        let count = |number: u64| read(&pods(&number.to_string()));
-        for number in 0..1000 {
-            recent.note(Some(&count(number)), &count(number + 1), start + Duration::from_millis(number));
+        let mut recent = Recent::new(start);
+        let of = |number: u64| said(Some("9"), Some(&number.to_string()));
+        let after = |number: u64| start + Duration::from_millis(number);
+        for number in 0..10_000 {
+            recent.note(&of(number), &of(number + 1), after(number));
         }
+        assert!(recent.charges.len() <= CHARGES_MAX);
+        assert_eq!(recent.sum(Some(start)), read(&pods("10000")));
+        // Those of a while ago are forgotten all the same.
         let most = u64::try_from((SETTLING + TOGETHER).as_millis()).unwrap();
-        assert!(recent.sum(start + Duration::from_millis(999)) <= count(most));
+        assert!(recent.sum(Some(after(9_999))) <= read(&pods(&most.to_string())));
+    }
+
+    #[test]
+    fn limits_begin_with_all_that_was_there() {
+        let start = Instant::now();
+        let after = |millis: u64| Some(start + Duration::from_millis(millis));
+        let mut recent = Recent::new(start);
+        recent.note(&said(None, None), &said(None, None), start);
+        let new = said(None, None);
+        assert!(!recent.can_begin(&new, None) && recent.can_begin(&new, after(0)));
+        recent.note(&new, &said(Some("8"), Some("1")), start + Duration::from_millis(10));
+        // Only the number is another.
+        assert!(recent.can_begin(&said(Some("8"), Some("1")), None));
+        assert!(!recent.has_begun(None) && !recent.has_begun(after(209)) && recent.has_begun(after(210)));
+        recent.note(&said(Some("8"), Some("1")), &said(Some("8"), Some("2")), start + Duration::from_millis(50));
+        assert!(recent.has_begun(after(210)));
     }
 }

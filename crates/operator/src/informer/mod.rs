@@ -205,6 +205,16 @@ impl<K: Resource> Labeled for K {
     }
 }
 
+/// All changes up to a revision are in a cache, and its handlers were told of them.
+#[derive(Clone)]
+pub struct Revision(Arc<AtomicU64>);
+
+impl Revision {
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// One user's hold on a shared cache. Its handlers go with it.
 pub struct Informer<V> {
     shared: Arc<Shared<V>>,
@@ -218,7 +228,7 @@ struct Shared<V> {
     /// The first list is in the store.
     synced: AtomicBool,
     /// All changes up to this revision are in the store, and handlers were told of them.
-    seen: AtomicU64,
+    seen: Arc<AtomicU64>,
     /// Something was seen.
     moved: Notify,
     selection: Selection,
@@ -344,6 +354,11 @@ impl<V: Send + Sync + 'static> Informer<V> {
         self.shared.store.read()
     }
 
+    /// How far the cache has come. It can be asked without holding the cache.
+    pub fn seen(&self) -> Revision {
+        Revision(self.shared.seen.clone())
+    }
+
     /// Whether the first list is in the cache.
     pub fn is_synced(&self) -> bool {
         self.shared.synced.load(Ordering::Acquire)
@@ -381,7 +396,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
             store: RwLock::new(Store::new()),
             handlers: Mutex::new(Handlers { next: 0, all: Vec::new() }),
             synced: AtomicBool::new(false),
-            seen: AtomicU64::new(0),
+            seen: Arc::default(),
             moved: Notify::new(),
             selection: selection.clone(),
             make,

@@ -31,8 +31,8 @@ use rkube_cluster::{Host, Part};
 use rkube_operator::kube::Client;
 use source::SlowSource;
 use tokio::task::JoinSet;
-use trace::Trace;
 pub use trace::{Observer, Seen, Writer};
+use trace::{Requester, Trace};
 use transport::Unreliable;
 
 use crate::host::{SeededEntropy, VirtualClock};
@@ -159,7 +159,7 @@ impl Chaos {
         self.trace.lock().observe(observer);
     }
 
-    fn set_writer(&self, writer: Option<(&Arc<Instance>, &Arc<str>)>) {
+    fn set_writer(&self, writer: Option<&Requester>) {
         self.trace.lock().set_writer(writer);
     }
 

@@ -34,6 +34,10 @@ impl Source for SlowSource {
         stream::unfold(watch, |mut watch| async move { Some((watch.next().await?, watch)) }).boxed()
     }
 
+    fn last_change(&self, resource: &ApiResource) -> Option<u64> {
+        self.direct.last_change(resource)
+    }
+
     fn discover(&self) -> BoxStream<'static, Vec<Discovered>> {
         let instance = self.instance.clone();
         let found = self.direct.discover().then(move |found| {

@@ -18,8 +18,6 @@ pub struct Seen<'a> {
     pub value: Option<&'a [u8]>,
     /// Whose request it is, if it is of a part.
     pub writer: Option<Writer<'a>>,
-    /// How many creations were carried out until now without the one who asked being told.
-    pub lost_creations: u64,
 }
 
 /// One life of a part, and as whom it asks.
@@ -29,6 +27,8 @@ pub struct Writer<'a> {
     /// Of this life: by it the Lease is held.
     pub identity: &'a str,
     pub user: &'a str,
+    /// Whether it is told that the request was carried out. Else it may well send another.
+    pub is_told: bool,
 }
 
 /// Looks at every write.
@@ -36,14 +36,20 @@ pub trait Observer: Send {
     fn see(&mut self, seen: &Seen<'_>);
 }
 
+/// Whose request is carried out at this moment.
+#[derive(Clone)]
+pub(super) struct Requester {
+    pub instance: Arc<Instance>,
+    pub user: Arc<str>,
+    pub is_told: bool,
+}
+
 pub struct Trace {
     start: Instant,
     hasher: DefaultHasher,
     writes: u64,
     faults: u64,
-    lost_creations: u64,
-    /// Whose request is carried out at this moment.
-    writer: Option<(Arc<Instance>, Arc<str>)>,
+    writer: Option<Requester>,
     lines: Option<Vec<String>>,
     observers: Vec<Box<dyn Observer>>,
     watch: Option<WatchHandle>,
@@ -56,7 +62,6 @@ impl Trace {
             hasher: DefaultHasher::new(),
             writes: 0,
             faults: 0,
-            lost_creations: 0,
             writer: None,
             lines: keeps_lines.then(Vec::new),
             observers: Vec::new(),
@@ -80,12 +85,8 @@ impl Trace {
         self.faults
     }
 
-    pub(super) fn lost_creation(&mut self) {
-        self.lost_creations += 1;
-    }
-
-    pub(super) fn set_writer(&mut self, writer: Option<(&Arc<Instance>, &Arc<str>)>) {
-        self.writer = writer.map(|(instance, user)| (instance.clone(), user.clone()));
+    pub(super) fn set_writer(&mut self, writer: Option<&Requester>) {
+        self.writer = writer.cloned();
     }
 
     pub(super) fn lines(&self) -> &[String] {
@@ -155,14 +156,14 @@ impl Sink for Follower {
         for event in batch.events.iter() {
             let current = &event.current;
             let value = matches!(event.kind, EventKind::Put).then_some(&*current.value);
-            let (revision, lost_creations) = (current.mod_revision, trace.lost_creations);
             let known = trace.writer.clone();
-            let writer = known.as_ref().map(|(instance, user)| Writer {
+            let writer = known.as_ref().map(|Requester { instance, user, is_told }| Writer {
                 lease: instance.lease,
                 identity: &instance.identity,
                 user,
+                is_told: *is_told,
             });
-            trace.write(&Seen { at_micros, key: &current.key, revision, value, writer, lost_creations });
+            trace.write(&Seen { at_micros, key: &current.key, revision: current.mod_revision, value, writer });
         }
     }
 

@@ -13,6 +13,7 @@ use tower::Service;
 
 use super::parts::Instance;
 use super::plan::Safeguard;
+use super::trace::Requester;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -62,9 +63,6 @@ impl Unreliable {
             Fate::Refused(code, _) => code.as_str().to_owned(),
             _ => "lost answer".to_owned(),
         };
-        if matches!(fate, Fate::Unacknowledged) && *request.method() == Method::POST {
-            chaos.trace.lock().lost_creation();
-        }
         chaos.note(&format!("{}: {what}: {} {}", self.instance.name, request.method(), request.uri().path()));
         fate
     }
@@ -93,7 +91,8 @@ impl Service<Request<Sent>> for Unreliable {
                 tokio::time::sleep(delay).await;
             }
             instance.lives().await;
-            let answering = attributed(answering, instance.clone(), user);
+            let is_told = !matches!(fate, Fate::Unacknowledged);
+            let answering = attributed(answering, Requester { instance: instance.clone(), user, is_told });
             let answer = match fate {
                 Fate::Arrives => answering.await?,
                 Fate::Refused(code, reason) => refusal(code, reason),
@@ -115,13 +114,13 @@ impl Service<Request<Sent>> for Unreliable {
 /// Has what is written while a request is carried out noted as the instance's.
 fn attributed(
     mut answering: BoxFuture<'static, Result<Response<Body>, BoxError>>,
-    instance: Arc<Instance>,
-    user: Arc<str>,
+    requester: Requester,
 ) -> impl Future<Output = Result<Response<Body>, BoxError>> {
     std::future::poll_fn(move |context| {
-        instance.chaos().set_writer(Some((&instance, &user)));
+        let chaos = requester.instance.chaos();
+        chaos.set_writer(Some(&requester));
         let answer = answering.as_mut().poll(context);
-        instance.chaos().set_writer(None);
+        chaos.set_writer(None);
         answer
     })
 }

@@ -85,7 +85,7 @@ impl Simulation {
         let cluster = builder.faults(self.faults).start().await;
         let chaos = cluster.chaos().expect("it was asked for").clone();
         let violations: Violations = Arc::default();
-        let checks = Checks::new(violations.clone(), chaos.plan());
+        let checks = Checks::new(violations.clone());
         let quiet = checks.quiet();
         chaos.observe(Box::new(checks));
         let mut workload = Workload::new(cluster.client(), self.seed);

@@ -5,5 +5,6 @@
 
 mod cycles;
 mod nodes;
+mod quotas;
 mod safeguards;
 mod seeds;

@@ -1,58 +1,92 @@
-//! Jobs count what succeeded, once, and what is over stays so.
+//! Jobs count what succeeded, once, and what is over stays so. They run no more pods at a time than they may.
 
 use std::collections::HashMap;
 
+use super::Change;
+use super::lately::{Lately, Moments};
 use super::view::{Job, JobStatus, Pod};
 
 #[derive(Default)]
 pub(super) struct Jobs {
-    /// How many pods of a Job ever succeeded, by its uid.
-    succeeded: HashMap<String, i64>,
-    known: HashMap<String, (String, JobStatus)>,
+    /// By uid.
+    known: HashMap<String, Known>,
+    uids: HashMap<String, String>,
+}
+
+#[derive(Default)]
+struct Known {
+    parallelism: Lately,
+    status: JobStatus,
+    /// How many of its pods ever succeeded.
+    succeeded: i64,
+    /// Those that are neither over nor to go, with their indexes.
+    active: HashMap<String, Option<String>>,
+    /// How many of its pods were made without its controller being told: each may have been made again.
+    unacknowledged: i64,
+    /// When that was.
+    lately: Moments,
 }
 
 impl Jobs {
-    pub fn pod(&mut self, old: Option<&Pod>, new: Option<&Pod>) {
-        let succeeded = |pod: &Pod| pod.status.phase == "Succeeded";
-        let Some(new) = new.filter(|pod| succeeded(pod)) else { return };
-        let again = old.is_some_and(|old| succeeded(old) && old.metadata.uid == new.metadata.uid);
-        if let Some(job) = new.metadata.controller("Job").filter(|_| !again) {
-            *self.succeeded.entry(job.to_owned()).or_default() += 1;
+    pub fn pod(&mut self, change: &Change<'_>) -> Option<String> {
+        let job = self.known.get_mut(change.controller("Job")?)?;
+        let succeeded = |pod: Option<&Pod>| pod.is_some_and(|pod| pod.status.phase == "Succeeded");
+        let is_same = change.created().is_none();
+        job.succeeded += i64::from(succeeded(change.new) && !(is_same && succeeded(change.old)));
+        job.active.remove(change.key);
+        let new = change.new.filter(|pod| pod.is_active())?;
+        let index = new.metadata.completion_index();
+        let beside = job.active.iter().find(|(_, other)| index.is_some() && **other == index);
+        let beside = beside.map(|(key, _)| key.clone());
+        job.active.insert(change.key.to_owned(), index);
+        change.created()?;
+        let twice = job.lately.count(change.at_micros);
+        if change.is_unacknowledged() {
+            job.unacknowledged += 1;
+            job.lately.add(change.at_micros);
         }
+        if let Some(end) = job.status.end() {
+            return Some(format!("is made for a Job that is {end}"));
+        }
+        if let Some(other) = beside.filter(|_| twice == 0) {
+            return Some(format!("is made for an index that {other} is for"));
+        }
+        let (active, most) = (job.active.len(), job.parallelism.max(change.at_micros));
+        (i64::try_from(active).unwrap_or(i64::MAX) > most + twice)
+            .then(|| format!("its Job has {active} pods at a time, and {most} are allowed"))
     }
 
-    pub fn job(&mut self, key: &str, job: Option<Job>, lost: u64) -> Vec<String> {
+    pub fn job(&mut self, key: &str, job: Option<Job>, at_micros: u64) -> Vec<String> {
         let Some(Job { metadata, spec, status }) = job else {
-            if let Some((uid, _)) = self.known.remove(key) {
-                self.succeeded.remove(&uid);
+            if let Some(uid) = self.uids.remove(key) {
+                self.known.remove(&uid);
             }
             return Vec::new();
         };
         let mut found = Vec::new();
-        let pods = self.succeeded.get(&metadata.uid).copied().unwrap_or(0);
-        if status.succeeded > pods {
-            found.push(format!("says that {} succeeded, and {pods} pods did", status.succeeded));
+        self.uids.insert(key.to_owned(), metadata.uid.clone());
+        let known = self.known.entry(metadata.uid).or_default();
+        known.parallelism.set(spec.parallelism, at_micros);
+        if status.succeeded > known.succeeded {
+            found.push(format!("says that {} succeeded, and {} pods did", status.succeeded, known.succeeded));
         }
-        // Each creation that was not acknowledged may have made one too many.
-        if let Some(completions) = spec.completions
-            && status.succeeded > completions + i64::try_from(lost).unwrap_or(i64::MAX)
-        {
-            found.push(format!("{} succeeded of {completions}", status.succeeded));
-        }
-        if status.end() == Some("Complete")
-            && spec.completions.is_some_and(|completions| status.succeeded < completions)
-        {
-            found.push(format!("is complete with {} of {:?}", status.succeeded, spec.completions));
-        }
-        if let Some((_, old)) = self.known.get(key).filter(|(uid, _)| *uid == metadata.uid) {
-            if let Some(end) = old.end().filter(|_| old != &status) {
-                found.push(format!("is {end}, and its status changes"));
+        // One index is completed once, however many pods it had.
+        let twice = if spec.is_indexed() { 0 } else { known.unacknowledged };
+        if let Some(completions) = spec.completions {
+            if status.succeeded > completions + twice {
+                found.push(format!("{} succeeded of {completions}", status.succeeded));
             }
-            if status.succeeded < old.succeeded || status.failed < old.failed {
-                found.push(format!("counts backwards: {} and {}", status.succeeded, status.failed));
+            if status.end() == Some("Complete") && status.succeeded < completions {
+                found.push(format!("is complete with {} of {completions}", status.succeeded));
             }
         }
-        self.known.insert(key.to_owned(), (metadata.uid, status));
+        let old = std::mem::replace(&mut known.status, status);
+        if let Some(end) = old.end().filter(|_| old != known.status) {
+            found.push(format!("is {end}, and its status changes"));
+        }
+        if known.status.succeeded < old.succeeded || known.status.failed < old.failed {
+            found.push(format!("counts backwards: {} and {}", known.status.succeeded, known.status.failed));
+        }
         found
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// So long an act may rest on what was: caches are slow, and parts stand still and go on.
-pub const STALE_MAX: Duration = Duration::from_secs(5 * 60);
+const STALE_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// Whether it was so of late.
 pub fn is_recent(then_micros: u64, now_micros: u64) -> bool {
@@ -12,6 +12,21 @@ pub fn is_recent(then_micros: u64, now_micros: u64) -> bool {
 
 fn stale_micros() -> u64 {
     u64::try_from(STALE_MAX.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// When something happened of late.
+#[derive(Default)]
+pub struct Moments(Vec<u64>);
+
+impl Moments {
+    pub fn add(&mut self, at_micros: u64) {
+        self.0.push(at_micros);
+    }
+
+    pub fn count(&mut self, at_micros: u64) -> i64 {
+        self.0.retain(|then| is_recent(*then, at_micros));
+        i64::try_from(self.0.len()).unwrap_or(i64::MAX)
+    }
 }
 
 /// A number, and what it was at most.
@@ -43,5 +58,33 @@ impl Lately {
             Some((before, until)) if at_micros < until => before.max(self.now),
             _ => self.now,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    #[test]
+    fn a_greater_number_counts_for_a_while() {
+        let mut number = Lately::starting(3);
+        number.set(1, 0);
+        assert_eq!((number.now(), number.max(299 * SECOND), number.max(300 * SECOND)), (1, 3, 1));
+        number.set(2, 299 * SECOND);
+        assert_eq!((number.max(299 * SECOND), number.max(300 * SECOND)), (3, 2));
+        number.set(0, 400 * SECOND);
+        assert_eq!((number.max(699 * SECOND), number.max(700 * SECOND)), (2, 0));
+    }
+
+    #[test]
+    fn what_happened_is_forgotten() {
+        let mut moments = Moments::default();
+        moments.add(0);
+        moments.add(10 * SECOND);
+        assert_eq!(moments.count(300 * SECOND), 2);
+        assert_eq!(moments.count(301 * SECOND), 1);
+        assert_eq!(moments.count(311 * SECOND), 0);
     }
 }

@@ -4,6 +4,7 @@
 
 mod budgets;
 mod claims;
+mod daemons;
 mod jobs;
 mod lately;
 mod leaders;
@@ -12,6 +13,8 @@ mod owners;
 mod quotas;
 mod sets;
 mod stateful;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::collections::HashMap;
@@ -21,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::de::DeserializeOwned;
 
 use super::Violations;
-use crate::{Faults, Observer, Seen};
+use crate::{Observer, Seen, Writer};
 use view::{Node, Pod, Set};
 
 /// So often an object may be written in a minute.
@@ -38,6 +41,7 @@ pub(super) struct Checks {
     nodes: nodes::Nodes,
     sets: sets::Sets,
     stateful_sets: stateful::StatefulSets,
+    daemon_sets: daemons::DaemonSets,
     jobs: jobs::Jobs,
     budgets: budgets::Budgets,
     quotas: quotas::Quotas,
@@ -56,8 +60,7 @@ impl Quiet {
 }
 
 impl Checks {
-    pub fn new(violations: Violations, faults: &Faults) -> Checks {
-        let caches_are_fresh = faults.delayed_watches == 0 && faults.dropped_watches == 0 && faults.pauses.is_none();
+    pub fn new(violations: Violations) -> Checks {
         Checks {
             violations,
             quiet: Arc::default(),
@@ -66,9 +69,10 @@ impl Checks {
             nodes: nodes::Nodes::default(),
             sets: sets::Sets::default(),
             stateful_sets: stateful::StatefulSets::default(),
+            daemon_sets: daemons::DaemonSets::default(),
             jobs: jobs::Jobs::default(),
             budgets: budgets::Budgets::default(),
-            quotas: quotas::Quotas::new(caches_are_fresh),
+            quotas: quotas::Quotas::default(),
             claims: claims::Claims::default(),
             owners: owners::Owners::default(),
             leaders: leaders::Leaders::default(),
@@ -98,7 +102,7 @@ impl Checks {
         (*count == WRITES_PER_MINUTE_MAX).then(|| format!("is written {count} times a minute"))
     }
 
-    fn pod(&mut self, seen: &Seen<'_>, lost: u64) -> Vec<String> {
+    fn pod(&mut self, seen: &Seen<'_>) -> Vec<String> {
         let old = self.pods.remove(seen.key);
         let new: Option<Pod> = seen.value.and_then(read);
         let mut found = Vec::new();
@@ -113,13 +117,15 @@ impl Checks {
                 found.push(format!("was {}, and now is {}", old.status.phase, new.status.phase));
             }
         }
-        found.extend(self.nodes.pod(old.as_ref(), new.as_ref()));
-        found.extend(self.sets.pod(old.as_ref(), new.as_ref(), seen.at_micros, lost));
-        self.jobs.pod(old.as_ref(), new.as_ref());
         let (both, at_micros) = ((old.as_ref(), new.as_ref()), seen.at_micros);
-        found.extend(self.stateful_sets.pod(seen.key, both, seen.writer.as_ref(), at_micros));
+        let change = Change { key: seen.key, old: both.0, new: both.1, writer: seen.writer.as_ref(), at_micros };
+        found.extend(self.nodes.pod(both.0, both.1));
+        found.extend(self.sets.pod(&change));
+        found.extend(self.jobs.pod(&change));
+        found.extend(self.stateful_sets.pod(&change));
+        found.extend(self.daemon_sets.pod(&change));
         found.extend(self.budgets.pod(seen.key, both, &self.pods, at_micros));
-        found.extend(self.quotas.pod(seen.key, old.as_ref(), new.as_ref(), at_micros));
+        found.extend(self.quotas.pod(seen.key, both.0, both.1, at_micros));
         if let Some(new) = new {
             self.pods.insert(seen.key.to_owned(), new);
         }
@@ -132,20 +138,25 @@ impl Observer for Checks {
         let mut parts = seen.key.split('/').skip(2);
         let kind = parts.next().unwrap_or_default();
         let mut found: Vec<String> = self.count(seen, kind).into_iter().collect();
-        let (lost, at_micros, writer) = (seen.lost_creations, seen.at_micros, seen.writer.as_ref());
+        let (at_micros, writer) = (seen.at_micros, seen.writer.as_ref());
         found.extend(writer.and_then(|writer| self.leaders.write(kind, writer)));
-        if !matches!(kind, "events" | "leases" | "masterleases") {
+        if !matches!(kind, "events" | "masterleases") {
             self.owners.object(seen.key, seen.value.and_then(read), at_micros);
         }
         found.extend(self.owners.orphans(at_micros));
         match kind {
-            "pods" => found.extend(self.pod(seen, lost)),
-            "minions" => self.nodes.node(seen.key, seen.value.and_then(read::<Node>)),
+            "pods" => found.extend(self.pod(seen)),
+            "minions" => {
+                let node = seen.value.and_then(read::<Node>);
+                self.daemon_sets.node(seen.key, node.as_ref(), at_micros);
+                self.nodes.node(seen.key, node);
+            }
             "replicasets" => {
                 let set = seen.value.and_then(read::<Set>);
                 found.extend(self.sets.replica_set(seen.key, set, writer, at_micros));
             }
             "deployments" => self.sets.deployment(seen.value.and_then(read::<Set>), at_micros),
+            "daemonsets" => self.daemon_sets.set(seen.key, seen.value.and_then(read), at_micros),
             "statefulsets" => self.stateful_sets.set(seen.key, seen.value.and_then(read)),
             "poddisruptionbudgets" => self.budgets.budget(seen.key, seen.value.and_then(read), at_micros),
             "resourcequotas" => {
@@ -153,7 +164,7 @@ impl Observer for Checks {
             }
             "persistentvolumeclaims" => found.extend(self.claims.claim(seen.key, seen.value.and_then(read))),
             "leases" => self.leaders.lease(seen.key, seen.value.and_then(read)),
-            "jobs" => found.extend(self.jobs.job(seen.key, seen.value.and_then(read), lost)),
+            "jobs" => found.extend(self.jobs.job(seen.key, seen.value.and_then(read), at_micros)),
             _ => {}
         }
         if found.is_empty() {
@@ -166,6 +177,41 @@ impl Observer for Checks {
                 violations.push(format!("{seconds}.{micros:06} {} {}: {what}", seen.revision, seen.key));
             }
         }
+    }
+}
+
+/// What became of a pod by one write.
+struct Change<'a> {
+    key: &'a str,
+    old: Option<&'a Pod>,
+    new: Option<&'a Pod>,
+    writer: Option<&'a Writer<'a>>,
+    at_micros: u64,
+}
+
+impl<'a> Change<'a> {
+    /// The uid of the controller of this kind that has the pod, or had it.
+    fn controller(&self, kind: &str) -> Option<&'a str> {
+        self.new.or(self.old)?.metadata.controller(kind)
+    }
+
+    /// It is another than was there before, if one was.
+    fn created(&self) -> Option<&'a Pod> {
+        self.new.filter(|new| self.old.is_none_or(|old| old.metadata.uid != new.metadata.uid))
+    }
+
+    /// Who asked for it does not know that it was carried out.
+    fn is_unacknowledged(&self) -> bool {
+        self.writer.is_some_and(|writer| !writer.is_told)
+    }
+
+    fn is_by(&self, controller: &str) -> bool {
+        self.writer.is_some_and(|writer| writer.user.ends_with(controller))
+    }
+
+    /// It was not to go before, and now it is, or is gone.
+    fn ends(&self) -> bool {
+        self.old.is_some_and(Pod::is_active) && self.new.is_none_or(|new| new.metadata.deletion_timestamp.is_some())
     }
 }
 

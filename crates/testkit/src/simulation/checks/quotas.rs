@@ -10,10 +10,8 @@ use crate::Writer;
 
 const CONTROLLER: &str = ":resourcequota-controller";
 
+#[derive(Default)]
 pub(super) struct Quotas {
-    /// Whether the controller hears of pods as they come. Else it may count fewer than there are, as Kubernetes' does, and
-    /// those are made that there is no room for.
-    caches_are_fresh: bool,
     known: HashMap<String, Quota>,
     /// How many pods a namespace may have, by the quota's key.
     pods_max: HashMap<String, Lately>,
@@ -22,10 +20,6 @@ pub(super) struct Quotas {
 }
 
 impl Quotas {
-    pub fn new(caches_are_fresh: bool) -> Quotas {
-        Quotas { caches_are_fresh, known: HashMap::new(), pods_max: HashMap::new(), pods: HashMap::new() }
-    }
-
     pub fn quota(
         &mut self,
         key: &str,
@@ -45,9 +39,11 @@ impl Quotas {
         // It counts what is there, which may be more: a quota can be lowered.
         let counts = writer.is_some_and(|writer| writer.user.ends_with(CONTROLLER));
         let grown = quota.status.used.iter().filter(|_| !counts).find_map(|(resource, used)| {
-            let (hard, used) = (amount(quota.status.hard.get(resource)?)?, amount(used)?);
+            let hard = quota.status.hard.get(resource)?;
             let before = old.status.used.get(resource).and_then(|text| amount(text)).unwrap_or(0);
-            (used > before && used > hard).then(|| format!("{resource}: {used} are charged for, and {hard} allowed"))
+            let now = amount(used)?;
+            (now > before && now > amount(hard)?)
+                .then(|| format!("{resource}: {used} are charged for, and {hard} allowed"))
         });
         self.known.insert(key.to_owned(), quota);
         grown
@@ -58,7 +54,7 @@ impl Quotas {
         let (was, is) = (old.is_some_and(|pod| !pod.is_over()), new.is_some_and(|pod| !pod.is_over()));
         let count = self.pods.entry(namespace.to_owned()).or_default();
         *count += i64::from(is) - i64::from(was);
-        if was || !is || !self.caches_are_fresh {
+        if was || !is {
             return None;
         }
         let prefix = format!("/registry/resourcequotas/{namespace}/");

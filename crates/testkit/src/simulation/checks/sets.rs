@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::lately::{Lately, STALE_MAX, is_recent};
+use super::Change;
+use super::lately::{Lately, Moments, is_recent};
 use super::view::{Pod, Set};
 use crate::Writer;
 
@@ -14,8 +15,8 @@ pub(super) struct Sets {
     /// Of ReplicaSets, by uid.
     asked: HashMap<String, Lately>,
     active: HashMap<String, i64>,
-    /// How many creations of pods were not acknowledged, and when: each may have been tried again.
-    lost: Vec<(u64, u64)>,
+    /// When pods of a ReplicaSet were made without its controller being told: each may have been made again.
+    unacknowledged: HashMap<String, Moments>,
     /// How many pods of a ReplicaSet are ready.
     ready: HashMap<String, Lately>,
     /// Of Deployments, by uid.
@@ -36,11 +37,12 @@ struct Deployment {
 }
 
 impl Sets {
-    pub fn pod(&mut self, old: Option<&Pod>, new: Option<&Pod>, at_micros: u64, lost: u64) -> Option<String> {
+    pub fn pod(&mut self, change: &Change<'_>) -> Option<String> {
+        let at_micros = change.at_micros;
         let of = |pod: &Pod| pod.metadata.controller("ReplicaSet").filter(|_| pod.is_active()).map(str::to_owned);
-        self.count_ready(old, -1, at_micros);
-        self.count_ready(new, 1, at_micros);
-        let (was, is) = (old.and_then(of), new.and_then(of));
+        self.count_ready(change.old, -1, at_micros);
+        self.count_ready(change.new, 1, at_micros);
+        let (was, is) = (change.old.and_then(of), change.new.and_then(of));
         if was == is {
             return None;
         }
@@ -51,7 +53,10 @@ impl Sets {
         let active = self.active.entry(uid.clone()).or_default();
         *active += 1;
         let asked = self.asked.get(&uid)?.max(at_micros);
-        let twice = lost_lately(&mut self.lost, lost, at_micros);
+        let twice = self.unacknowledged.get_mut(&uid).map_or(0, |moments| moments.count(at_micros));
+        if change.created().is_some() && change.is_unacknowledged() {
+            self.unacknowledged.entry(uid).or_default().add(at_micros);
+        }
         (*active > asked + twice).then(|| format!("its ReplicaSet has {active} pods, and {asked} were asked for"))
     }
 
@@ -82,6 +87,7 @@ impl Sets {
                 self.asked.remove(&old.metadata.uid);
                 self.active.remove(&old.metadata.uid);
                 self.ready.remove(&old.metadata.uid);
+                self.unacknowledged.remove(&old.metadata.uid);
             }
             return None;
         };
@@ -137,18 +143,4 @@ impl Sets {
             (known, wanted) => *known = wanted.map(Lately::starting),
         }
     }
-}
-
-/// How many of them there were in the time that matters.
-fn lost_lately(known: &mut Vec<(u64, u64)>, lost: u64, at_micros: u64) -> i64 {
-    if known.last().is_none_or(|(count, _)| *count < lost) {
-        known.push((lost, at_micros));
-    }
-    let stale = u64::try_from(STALE_MAX.as_micros()).unwrap_or(u64::MAX);
-    // One from before the time that matters stays: it is what is counted from.
-    while known.len() > 1 && known[1].1 + stale < at_micros {
-        known.remove(0);
-    }
-    let first = if known[0].1 + stale < at_micros { known[0].0 } else { 0 };
-    i64::try_from(lost.saturating_sub(first)).unwrap_or(i64::MAX)
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::Change;
 use super::lately::is_recent;
 use super::view::{Pod, StatefulSet};
-use crate::Writer;
 
 const CONTROLLER: &str = ":statefulset-controller";
 
@@ -45,28 +45,20 @@ impl StatefulSets {
         }
     }
 
-    pub fn pod(
-        &mut self,
-        key: &str,
-        (old, new): (Option<&Pod>, Option<&Pod>),
-        writer: Option<&Writer<'_>>,
-        at_micros: u64,
-    ) -> Option<String> {
-        let uid = new.or(old)?.metadata.controller("StatefulSet")?;
-        let ordinal: i64 = key.rsplit('-').next()?.parse().ok()?;
+    pub fn pod(&mut self, change: &Change<'_>) -> Option<String> {
+        let at_micros = change.at_micros;
+        let uid = change.controller("StatefulSet")?;
+        let ordinal: i64 = change.key.rsplit('-').next()?.parse().ok()?;
         let set = self.by_uid.get(uid)?;
         let members = self.members.entry(uid.to_owned()).or_default();
-        let is_new = new.is_some_and(|new| old.is_none_or(|old| old.metadata.uid != new.metadata.uid));
-        let is_marked = |pod: Option<&Pod>| pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
-        let ends = old.is_some_and(|old| !old.is_over()) && !is_marked(old) && is_marked(new);
-        let by_controller = writer.is_some_and(|writer| writer.user.ends_with(CONTROLLER));
+        let is_taken = change.ends() && change.is_by(CONTROLLER);
         let found = if !set.spec.is_ordered() {
             None
-        } else if is_new {
+        } else if change.created().is_some() {
             (set.spec.ordinals.start..ordinal)
                 .find(|before| !members.get(before).is_some_and(|member| member.was_ready(at_micros)))
                 .map(|before| format!("is made while number {before} is not ready"))
-        } else if ends && by_controller {
+        } else if is_taken {
             let is_condemned = ordinal >= set.spec.ordinals.start + set.spec.replicas;
             let mut above = members.range(ordinal + 1..).filter(|(_, member)| member.is_there);
             let first = above.find(|(_, member)| is_condemned || !member.was_ready(at_micros));
@@ -75,11 +67,14 @@ impl StatefulSets {
             None
         };
         let member = members.entry(ordinal).or_default();
-        if member.is_ready {
+        if is_taken {
+            // The controller knows what it has done itself.
+            member.ready_micros = None;
+        } else if member.is_ready {
             member.ready_micros = Some(at_micros);
         }
-        member.is_there = new.is_some();
-        member.is_ready = new.is_some_and(Pod::is_healthy);
+        member.is_there = change.new.is_some();
+        member.is_ready = change.new.is_some_and(Pod::is_healthy);
         found
     }
 }

@@ -11,6 +11,7 @@ pub struct Metadata {
     pub uid: String,
     pub deletion_timestamp: Option<String>,
     pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
     pub owner_references: Vec<Owner>,
 }
 
@@ -19,6 +20,16 @@ impl Metadata {
     pub fn controller(&self, kind: &str) -> Option<&str> {
         let owner = self.owner_references.iter().find(|owner| owner.controller)?;
         (owner.kind == kind).then_some(owner.uid.as_str())
+    }
+
+    /// Of a pod of an indexed Job.
+    pub fn completion_index(&self) -> Option<String> {
+        self.annotations.get("batch.kubernetes.io/job-completion-index").cloned()
+    }
+
+    /// Of a pod of a DaemonSet or StatefulSet: the template that it has.
+    pub fn revision(&self) -> &str {
+        self.labels.get("controller-revision-hash").map_or("", String::as_str)
     }
 }
 
@@ -42,6 +53,7 @@ pub struct Pod {
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
     pub node_name: String,
+    pub affinity: serde_json::Value,
     pub containers: Vec<Container>,
 }
 
@@ -92,6 +104,16 @@ impl Pod {
         self.has_condition(|one| one.r#type == "DisruptionTarget" && one.reason == "EvictionByEvictionAPI")
     }
 
+    /// The node that it is on or, of a DaemonSet's, is for.
+    pub fn target(&self) -> &str {
+        if !self.spec.node_name.is_empty() {
+            return &self.spec.node_name;
+        }
+        let terms = &self.spec.affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+        let fields = &terms["nodeSelectorTerms"][0]["matchFields"][0];
+        fields["values"][0].as_str().unwrap_or_default()
+    }
+
     /// It counts for its controller.
     pub fn is_active(&self) -> bool {
         !self.is_over() && self.metadata.deletion_timestamp.is_none()
@@ -101,7 +123,14 @@ impl Pod {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Node {
+    pub spec: NodeSpec,
     pub status: NodeStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct NodeSpec {
+    pub taints: Vec<serde_json::Value>,
 }
 
 #[derive(Deserialize, Default)]
@@ -139,13 +168,25 @@ pub struct RollingUpdate {
     pub max_unavailable: serde_json::Value,
 }
 
+/// A number, or a part of all in percent.
+fn part(value: &serde_json::Value, all: i64, rounding: i64) -> i64 {
+    match value {
+        serde_json::Value::Number(number) => number.as_i64().unwrap_or(0),
+        serde_json::Value::String(text) => {
+            let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(0);
+            (all * percent + rounding) / 100
+        }
+        _ => 0,
+    }
+}
+
 impl SetSpec {
     /// So many more than are asked for.
     pub fn surge(&self) -> i64 {
         if self.strategy.r#type == "Recreate" {
             return 0;
         }
-        self.part(&self.strategy.rolling_update.max_surge, 99)
+        part(&self.strategy.rolling_update.max_surge, self.replicas, 99)
     }
 
     /// So many may be missing; None: all of them.
@@ -153,20 +194,40 @@ impl SetSpec {
         if self.strategy.r#type == "Recreate" {
             return None;
         }
-        let most = self.part(&self.strategy.rolling_update.max_unavailable, 0);
+        let most = part(&self.strategy.rolling_update.max_unavailable, self.replicas, 0);
         Some(if most == 0 && self.surge() == 0 { 1 } else { most })
     }
+}
 
-    /// A number, or a part of the replicas in percent.
-    fn part(&self, value: &serde_json::Value, rounding: i64) -> i64 {
-        match value {
-            serde_json::Value::Number(number) => number.as_i64().unwrap_or(0),
-            serde_json::Value::String(text) => {
-                let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(0);
-                (self.replicas * percent + rounding) / 100
-            }
-            _ => 0,
-        }
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct DaemonSet {
+    pub metadata: Metadata,
+    pub spec: DaemonSetSpec,
+    pub status: DaemonSetStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonSetSpec {
+    pub update_strategy: Strategy,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonSetStatus {
+    pub desired_number_scheduled: i64,
+}
+
+impl DaemonSetSpec {
+    /// On so many nodes there may be a new pod beside the old one.
+    pub fn surge(&self, nodes: i64) -> i64 {
+        part(&self.update_strategy.rolling_update.max_surge, nodes, 99)
+    }
+
+    /// So many nodes may do without.
+    pub fn unavailable(&self, nodes: i64) -> i64 {
+        part(&self.update_strategy.rolling_update.max_unavailable, nodes, 99)
     }
 }
 
@@ -282,9 +343,17 @@ pub struct Job {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct JobSpec {
+    pub parallelism: i64,
     pub completions: Option<i64>,
+    pub completion_mode: String,
+}
+
+impl JobSpec {
+    pub fn is_indexed(&self) -> bool {
+        self.completion_mode == "Indexed"
+    }
 }
 
 #[derive(Deserialize, Default, Clone, PartialEq, Eq)]

@@ -103,7 +103,9 @@ impl Workload {
                 "volumeClaimTemplates": self.claims(),
                 "persistentVolumeClaimRetentionPolicy": { "whenDeleted": self.pick(&["Retain", "Delete"]) },
             }),
-            Kind::DaemonSet => json!({ "selector": selector, "template": self.template(name) }),
+            Kind::DaemonSet => json!({
+                "selector": selector, "template": self.template(name), "updateStrategy": self.daemon_strategy(),
+            }),
             Kind::Job => self.job(),
             Kind::CronJob => json!({
                 "schedule": self.pick(&["*/2 * * * *", "*/15 * * * *", "0 * * * *", "0 0 31 2 *"]),
@@ -168,6 +170,16 @@ impl Workload {
             2 => json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 2, "maxUnavailable": 0 } }),
             _ => json!({ "type": "RollingUpdate" }),
         }
+    }
+
+    fn daemon_strategy(&self) -> Value {
+        let bounds = match self.below(4) {
+            0 => json!({ "maxUnavailable": 2 }),
+            1 => json!({ "maxUnavailable": "25%" }),
+            2 => json!({ "maxSurge": 1, "maxUnavailable": 0 }),
+            _ => return json!({ "type": "RollingUpdate" }),
+        };
+        json!({ "type": "RollingUpdate", "rollingUpdate": bounds })
     }
 
     fn job(&self) -> Value {

@@ -1,0 +1,111 @@
+//! Jobs.
+
+use serde_json::{Value, json};
+
+use super::{A_WHILE, History, conditions, over, owned_by, terminating};
+
+const CONTROLLER: &str = "job-controller";
+
+fn pod(uid: &str) -> Value {
+    json!({ "metadata": { "uid": uid, "ownerReferences": owned_by("Job", "j") } })
+}
+
+fn indexed(uid: &str, index: &str) -> Value {
+    let mut pod = pod(uid);
+    pod["metadata"]["annotations"] = json!({ "batch.kubernetes.io/job-completion-index": index });
+    pod
+}
+
+/// Two completions, two at a time, and so many that succeeded and failed.
+fn job(mode: &str, succeeded: u64, failed: u64, ended: &[&str]) -> Value {
+    json!({
+        "metadata": { "uid": "j" },
+        "spec": { "completions": 2, "parallelism": 2, "completionMode": mode },
+        "status": { "succeeded": succeeded, "failed": failed, "conditions": conditions(ended) },
+    })
+}
+
+/// Two pods were made.
+fn two() -> History {
+    let start = History::new().put("jobs/a/j", &job("NonIndexed", 0, 0, &[])).by(CONTROLLER);
+    start.put("pods/a/1", &pod("1")).put("pods/a/2", &pod("2"))
+}
+
+fn succeeds(history: History, name: &str) -> History {
+    history.put(&format!("pods/a/{name}"), &over(pod(name), "Succeeded"))
+}
+
+fn says(history: History, status: (u64, u64), ended: &[&str]) -> History {
+    history.put("jobs/a/j", &job("NonIndexed", status.0, status.1, ended))
+}
+
+#[test]
+fn a_job_counts_what_succeeded() {
+    let both = || succeeds(succeeds(two(), "1"), "2");
+    says(both(), (2, 0), &["Complete"]).is_fine();
+    // Pods may be gone before they are counted.
+    says(both().gone("pods/a/1").gone("pods/a/2"), (2, 0), &["Complete"]).is_fine();
+    says(succeeds(two(), "1"), (2, 0), &[]).says(&["/registry/jobs/a/j: says that 2 succeeded, and 1 pods did"]);
+    // A pod that is written again succeeded once.
+    says(succeeds(succeeds(two(), "1"), "1"), (2, 0), &[])
+        .says(&["/registry/jobs/a/j: says that 2 succeeded, and 1 pods did"]);
+    says(both(), (1, 0), &["Complete"]).says(&["/registry/jobs/a/j: is complete with 1 of 2"]);
+    says(says(both(), (2, 1), &[]), (1, 1), &[]).says(&["/registry/jobs/a/j: counts backwards: 1 and 1"]);
+    says(says(both(), (1, 1), &[]), (1, 0), &[]).says(&["/registry/jobs/a/j: counts backwards: 1 and 0"]);
+}
+
+#[test]
+fn a_job_has_the_completions_that_were_asked_for() {
+    let more = |history: History| succeeds(succeeds(succeeds(history, "1"), "2").put("pods/a/3", &pod("3")), "3");
+    says(more(two()), (3, 0), &[]).says(&["/registry/jobs/a/j: 3 succeeded of 2"]);
+    // One was made without the controller being told.
+    let start = || History::new().put("jobs/a/j", &job("NonIndexed", 0, 0, &[])).by(CONTROLLER);
+    let unheard = start().put("pods/a/1", &pod("1")).unheard().put("pods/a/2", &pod("2")).by(CONTROLLER);
+    says(more(unheard), (3, 0), &["Complete"]).is_fine();
+    // Which makes no more indexes.
+    let start = History::new().put("jobs/a/j", &job("Indexed", 0, 0, &[])).by(CONTROLLER);
+    let unheard =
+        start.put("pods/a/1", &indexed("1", "0")).unheard().put("pods/a/2", &indexed("2", "1")).by(CONTROLLER);
+    more(unheard).put("jobs/a/j", &job("Indexed", 3, 0, &[])).says(&["/registry/jobs/a/j: 3 succeeded of 2"]);
+}
+
+#[test]
+fn what_is_over_stays_so() {
+    let complete = || says(succeeds(succeeds(two(), "1"), "2"), (2, 0), &["Complete"]);
+    says(complete(), (2, 0), &["Complete"]).is_fine();
+    says(complete(), (2, 1), &["Complete"]).says(&["/registry/jobs/a/j: is Complete, and its status changes"]);
+    says(complete(), (2, 0), &[]).says(&["/registry/jobs/a/j: is Complete, and its status changes"]);
+    says(says(two(), (0, 1), &["Failed"]), (0, 2), &["Failed"])
+        .says(&["/registry/jobs/a/j: is Failed, and its status changes"]);
+    complete().put("pods/a/3", &pod("3")).says(&["/registry/pods/a/3: is made for a Job that is Complete"]);
+    // Another one of the same name.
+    let mut other = job("NonIndexed", 0, 0, &[]);
+    other["metadata"]["uid"] = json!("k");
+    complete().gone("jobs/a/j").put("jobs/a/j", &other).is_fine();
+}
+
+#[test]
+fn no_more_pods_run_at_a_time_than_may() {
+    two().put("pods/a/1", &over(pod("1"), "Failed")).put("pods/a/3", &pod("3")).is_fine();
+    two().put("pods/a/1", &terminating(pod("1"))).put("pods/a/3", &pod("3")).is_fine();
+    let many = "/registry/pods/a/3: its Job has 3 pods at a time, and 2 are allowed";
+    two().put("pods/a/3", &pod("3")).says(&[many]);
+    // The second was made without the controller being told.
+    let start = || History::new().put("jobs/a/j", &job("NonIndexed", 0, 0, &[])).by(CONTROLLER);
+    let unheard = || start().put("pods/a/1", &pod("1")).unheard().put("pods/a/2", &pod("2")).by(CONTROLLER);
+    unheard().put("pods/a/3", &pod("3")).is_fine();
+    unheard().after(A_WHILE).put("pods/a/3", &pod("3")).says(&[many]);
+}
+
+#[test]
+fn an_index_has_one_pod_at_a_time() {
+    let start = || History::new().put("jobs/a/j", &job("Indexed", 0, 0, &[])).by(CONTROLLER);
+    let first = || start().put("pods/a/1", &indexed("1", "0"));
+    first().put("pods/a/2", &indexed("2", "1")).is_fine();
+    first().put("pods/a/1", &over(indexed("1", "0"), "Failed")).put("pods/a/2", &indexed("2", "0")).is_fine();
+    first()
+        .put("pods/a/2", &indexed("2", "0"))
+        .says(&["/registry/pods/a/2: is made for an index that /registry/pods/a/1 is for"]);
+    let unheard = start().unheard().put("pods/a/1", &indexed("1", "0")).by(CONTROLLER);
+    unheard.put("pods/a/2", &indexed("2", "0")).is_fine();
+}
