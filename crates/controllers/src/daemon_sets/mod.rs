@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rkube_operator::events::Recorder;
-use rkube_operator::{Change, Informer, Key, Queue};
+use rkube_operator::{Caches, Change, Informer, Key, Queue, QueueOptions};
 
 use crate::Context;
 use crate::history::{self, Revision};
@@ -24,7 +24,6 @@ use crate::metadata::Owner;
 use crate::nodes::{self, Node};
 use crate::pods::{self, Pod};
 use backoff::Backoffs;
-use placement::Fit;
 use view::DaemonSet;
 
 const NAME: &str = "daemonset-controller";
@@ -36,7 +35,8 @@ const GATHER_MIN: Duration = Duration::from_millis(1);
 
 pub async fn run(context: Context) {
     let Context { client, caches, clock, settings } = context;
-    let queue: Queue<Key> = Queue::new();
+    // Of what fails, its events tell as often as upstream's.
+    let queue: Queue<Key> = Queue::with(QueueOptions { every_failure_counts: true, ..QueueOptions::default() });
     let backoffs: Arc<Mutex<Backoffs>> = Arc::default();
     let (adding, forgetting) = (queue.clone(), backoffs.clone());
     let sets = view::daemon_sets(&caches).on_change(move |change| {
@@ -56,21 +56,7 @@ pub async fn run(context: Context) {
             }
         }
     });
-    let (adding, known) = (queue.clone(), view::daemon_sets(&caches));
-    let nodes = nodes::informer(&caches).on_change(move |change| {
-        let fit = |set: &DaemonSet, node: Option<&Arc<Node>>| {
-            node.map_or(Fit { runs: false, stays: false }, |node| set.placement.fit(node))
-        };
-        let same = |old: &Node, new: &Node| old.labels == new.labels && old.taints == new.taints;
-        if change.old.zip(change.new).is_some_and(|(old, new)| same(old, new)) {
-            return;
-        }
-        for set in known.all() {
-            if fit(&set, change.old) != fit(&set, change.new) {
-                adding.add(key_of(&set));
-            }
-        }
-    });
+    let nodes = follow_nodes(&caches, &queue);
     let (adding, known) = (queue.clone(), view::daemon_sets(&caches));
     let revisions = history::revisions(&caches).on_change(move |change| {
         let both: [Option<&Arc<Revision>>; 2] = [change.old, change.new];
@@ -90,6 +76,24 @@ pub async fn run(context: Context) {
         async move { manager.reconcile(&key).await.map_err(rkube_operator::Error::from) }
     })
     .await;
+}
+
+/// Sets hear of nodes that come, and that change. A node that goes tells them nothing: its pods will, when they go.
+fn follow_nodes(caches: &Caches, queue: &Queue<Key>) -> Informer<Node> {
+    let (adding, sets) = (queue.clone(), view::daemon_sets(caches));
+    let pods = pods::informer(caches).indexed::<pods::ByNode>();
+    nodes::informer(caches).on_change(move |change| {
+        let same = |old: &Node| change.new.is_some_and(|new| old.labels == new.labels && old.taints == new.taints);
+        let Some(node) = change.new.filter(|_| !change.old.is_some_and(|old| same(old))) else { return };
+        let pods = pods.by_index::<pods::ByNode, _>(&*node.name);
+        for set in sets.all() {
+            let of_set = |pod: &Arc<Pod>| pod.controller.as_ref().is_some_and(|owner| owner.uid == set.item.uid);
+            let misscheduled = set.status.number_misscheduled > 0;
+            if set.placement.fit(node).concerns(pods.iter().any(of_set), misscheduled) {
+                adding.add(key_of(&set));
+            }
+        }
+    })
 }
 
 fn key_of(set: &DaemonSet) -> Key {

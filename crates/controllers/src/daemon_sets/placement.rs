@@ -79,6 +79,14 @@ pub struct Fit {
     pub stays: bool,
 }
 
+impl Fit {
+    /// Whether a set has to look at a node that came or changed. Where only the status would be another one it does not,
+    /// as upstream, unless it has pods where they should not be: those may be where they should be now.
+    pub fn concerns(self, has_pod: bool, misscheduled: bool) -> bool {
+        if has_pod { !self.stays || misscheduled } else { self.runs }
+    }
+}
+
 impl Placement {
     pub fn fit(&self, node: &Node) -> Fit {
         let is_named = self.node_name.is_empty() || self.node_name == node.name.as_str();
@@ -258,6 +266,26 @@ mod tests {
         for (spec, node, (runs, stays)) in table {
             let placement: Placement = serde_json::from_value(spec.clone()).unwrap();
             assert_eq!(placement.fit(node), Fit { runs, stays }, "{spec} {node:?}");
+        }
+    }
+
+    #[test]
+    fn sets_hear_of_nodes_where_there_is_something_to_do() {
+        let (well, tainted, wrong) = ((true, true), (false, true), (false, false));
+        // Whether a pod runs there, and stays; whether one is there, whether some are misscheduled; what comes of it.
+        let table = [
+            (well, false, false, true),
+            (well, true, false, false),
+            (well, true, true, true),
+            (tainted, false, true, false),
+            (tainted, true, false, false),
+            (tainted, true, true, true),
+            (wrong, false, true, false),
+            (wrong, true, false, true),
+        ];
+        for ((runs, stays), has_pod, misscheduled, expected) in table {
+            let fit = Fit { runs, stays };
+            assert_eq!(fit.concerns(has_pod, misscheduled), expected, "{fit:?} {has_pod} {misscheduled}");
         }
     }
 

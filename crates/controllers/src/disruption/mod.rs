@@ -198,7 +198,8 @@ fn gather(budget: &Budget) -> Option<Duration> {
     Some(GATHER_PER_POD.saturating_mul(pods).min(GATHER_MAX)).filter(|delay| *delay >= GATHER_MIN)
 }
 
-/// The budgets that have to look at their pods again.
+/// The budgets that have to look at their pods again: those of the pod as it is. Who loses a pod because its labels change
+/// does not hear of it, as upstream.
 fn concerned(budgets: &Informer<Budget>, change: &Change<'_, Pod>, events: &Recorder) -> Vec<Arc<Budget>> {
     let (old, new) = (change.old.map(Arc::as_ref), change.new.map(Arc::as_ref));
     if let (Some(old), Some(new)) = (old, new) {
@@ -209,18 +210,17 @@ fn concerned(budgets: &Informer<Budget>, change: &Change<'_, Pod>, events: &Reco
     }
     let namespace = &change.key.namespace;
     let now = new.or(old).map(|pod| (pod, covering(budgets, namespace, &pod.labels)));
-    let Some((pod, mut found)) = now else { return Vec::new() };
-    if let [first, _, ..] = found.as_slice() {
+    let Some((pod, found)) = now else { return Vec::new() };
+    if found.len() > 1 {
+        // Now this one, now that one, as upstream; all of them look at the pod here.
+        let chosen = usize::try_from(pod.revision).unwrap_or(0) % found.len();
         let message = format!(
             "Pod {:?}/{:?} matches multiple PodDisruptionBudgets.  Chose {:?} arbitrarily.",
             pod.namespace.as_str(),
             pod.name.as_str(),
-            first.item.name.as_str()
+            found[chosen].item.name.as_str()
         );
         events.warn(&about_pod(pod), "MultiplePodDisruptionBudgets", message);
-    }
-    if let Some(old) = old.filter(|old| old.labels != pod.labels) {
-        found.extend(covering(budgets, namespace, &old.labels));
     }
     found
 }

@@ -127,7 +127,7 @@ impl Controller {
         };
         let plan = plan::plan(&mirrored, slices);
         self.say(&mirrored, metadata.namespace.as_deref().unwrap_or_default(), &plan);
-        if plan.create.is_empty() && plan.update.is_empty() && plan.delete.is_empty() {
+        if plan.create.is_empty() && plan.update.is_empty() && plan.recycle.is_empty() && plan.delete.is_empty() {
             return Ok(Outcome::Unchanged);
         }
         // Of Endpoints that go, the garbage collector deletes what this would replace.
@@ -139,7 +139,11 @@ impl Controller {
             }
         }
         for (name, content) in &plan.update {
-            update(writer, &mirrored, name, content).await?;
+            // It is written as one that has its name.
+            update(writer, &mirrored, name, content, None).await?;
+        }
+        for (name, content) in &plan.recycle {
+            update(writer, &mirrored, name, content, Some(write::prefix(mirrored.name))).await?;
         }
         for name in &plan.delete {
             writer.delete(name).await?;
@@ -183,9 +187,16 @@ fn new_slice<'a>(mirrored: &Mirrored<'_>, content: &'a Content) -> NewSlice<'a> 
     }
 }
 
-async fn update(writer: &Writer, mirrored: &Mirrored<'_>, name: &Text, content: &Content) -> Result<(), kube::Error> {
+async fn update(
+    writer: &Writer,
+    mirrored: &Mirrored<'_>,
+    name: &Text,
+    content: &Content,
+    generate_name: Option<String>,
+) -> Result<(), kube::Error> {
     let Some(mut live) = writer.get(name).await? else { return Ok(()) };
     let slice = new_slice(mirrored, content);
+    live.metadata.generate_name = generate_name;
     live.metadata.labels = Some(slice.labels);
     live.metadata.annotations = Some(slice.annotations);
     live.metadata.owner_references = Some(vec![slice.owner]);

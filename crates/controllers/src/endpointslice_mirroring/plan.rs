@@ -28,6 +28,8 @@ pub struct Plan {
     pub create: Vec<Content>,
     /// By name.
     pub update: Vec<(Text, Content)>,
+    /// What would be made takes the place of what would be deleted, by name.
+    pub recycle: Vec<(Text, Content)>,
     pub delete: Vec<Text>,
     /// How many are no addresses.
     pub invalid: usize,
@@ -62,7 +64,7 @@ pub fn plan(mirrored: &Mirrored<'_>, existing: &[Arc<Slice>]) -> Plan {
     // Instead of deleting one and making another, it is changed.
     for slice in deleted {
         match plan.create.iter().position(|content| slice.address_type == content.family.name()) {
-            Some(place) => plan.update.push((slice.name.clone(), plan.create.remove(place))),
+            Some(place) => plan.recycle.push((slice.name.clone(), plan.create.remove(place))),
             None => plan.delete.push(slice.name.clone()),
         }
     }
@@ -215,7 +217,7 @@ mod tests {
         }
     }
 
-    /// `+family:addresses` makes a slice, `name=addresses` changes one, `-name` deletes one.
+    /// `+family:addresses` makes a slice, `name=addresses` changes one, `name~addresses` makes one of another, `-name` deletes one.
     fn shown(plan: &Plan) -> String {
         let list = |content: &Content| {
             let endpoints = content
@@ -226,8 +228,9 @@ mod tests {
         };
         let create = plan.create.iter().map(|content| format!("+{}:{}", content.family.name(), list(content)));
         let update = plan.update.iter().map(|(name, content)| format!("{name}={}", list(content)));
+        let recycle = plan.recycle.iter().map(|(name, content)| format!("{name}~{}", list(content)));
         let delete = plan.delete.iter().map(|name| format!("-{name}"));
-        let mut words: Vec<String> = create.chain(update).chain(delete).collect();
+        let mut words: Vec<String> = create.chain(update).chain(recycle).chain(delete).collect();
         words.sort();
         words.join(" ")
     }
@@ -242,7 +245,7 @@ mod tests {
             (&["1.1.1.1 : 80"], &["1.1.1.1 : 80"], ""),
             (&["1.1.1.1 : 80"], &["1.1.1.1 1.1.1.2 : 80"], "e-0=1.1.1.1,1.1.1.2"),
             (&["1.1.1.1 : 80"], &["! 1.1.1.1 : 80"], "e-0=1.1.1.1!"),
-            (&["1.1.1.1 : 80"], &["1.1.1.1 : 81"], "e-0=1.1.1.1"),
+            (&["1.1.1.1 : 80"], &["1.1.1.1 : 81"], "e-0~1.1.1.1"),
             (&["1.1.1.1 fd00::1 : 80"], &["1.1.1.1 : 80"], "-e-1"),
             (&["1.1.1.1 : 80"], &["fd00::1 : 81"], "+IPv6:fd00::1 -e-0"),
         ];

@@ -361,6 +361,10 @@ impl<'a> World for &'a Binder {
         Some(Match { volume: found.volume.clone(), _held: Some(found) })
     }
 
+    fn is_one_coming(&self, claim: &Claim) -> bool {
+        self.pool.is_one_coming(claim)
+    }
+
     fn named(&self, volume: Arc<Volume>) -> Match<'a> {
         Match { volume, _held: None }
     }

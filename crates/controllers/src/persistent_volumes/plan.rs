@@ -19,6 +19,8 @@ pub trait World {
     fn default_class(&self) -> Option<Text>;
     /// A volume that nobody else gets meanwhile. `only_kept`: one that names the claim, or none.
     fn find(&self, claim: &Claim, only_kept: bool) -> Option<Self::Found>;
+    /// Whether a volume is about to be free that the claim could have.
+    fn is_one_coming(&self, claim: &Claim) -> bool;
     /// A volume that the claim names.
     fn named(&self, volume: Arc<Volume>) -> Self::Found;
     /// The pods that use the claim, have not ended, and have no node.
@@ -101,6 +103,10 @@ fn unbound<W: World>(claim: &Claim, world: &W, provisioning: bool) -> ClaimPlan<
     }
     if waits_for_consumer && claim.selected_node().is_none() {
         return ClaimPlan::Wait(Some(waiting(&world.unscheduled_pods(claim))));
+    }
+    // Made together with the claim: it hears of it.
+    if !waits_for_consumer && world.is_one_coming(claim) {
+        return ClaimPlan::Wait(None);
     }
     match (class, known) {
         (None, _) => ClaimPlan::Wait(Some(Told::normal(

@@ -116,6 +116,10 @@ impl World for Fake {
         self.default_class.clone()
     }
 
+    fn is_one_coming(&self, claim: &Claim) -> bool {
+        self.pool.is_one_coming(claim)
+    }
+
     fn find(&self, claim: &Claim, only_kept: bool) -> Option<String> {
         let kept: Vec<Arc<Volume>> =
             self.volumes.values().filter(|volume| volume.claimant.is_some()).cloned().collect();
@@ -214,6 +218,31 @@ fn claims_without_a_volume_say_what_they_wait_for() {
     assert_eq!(found("c 1Gi", &[], None, true), nothing);
     assert_eq!(found("c 1Gi", &[], Some("std"), true), "class std");
     assert_eq!(found("c 1Gi class=", &[], Some("std"), true), nothing, "who wants no class gets none");
+}
+
+#[test]
+fn claims_wait_in_silence_for_volumes_that_are_about_to_be_free() {
+    let new = ["v 5Gi phase=Pending", "n 5Gi class=none phase=", "l 5Gi class=later phase=", "k 5Gi phase= kept=other"];
+    let nothing = "wait FailedBinding: no persistent volumes available for this claim and no storage class is set";
+    let missing = "refuse ProvisioningFailed: storageclass.storage.k8s.io \"none\" not found";
+    for (text, expected) in [
+        ("c 1Gi", "wait"),
+        ("c 6Gi", nothing),
+        ("c 1Gi label=green", nothing),
+        ("c 1Gi access=ReadWriteMany", nothing),
+        ("c 1Gi class=none", "wait"),
+        ("c 6Gi class=none", missing),
+        ("c 1Gi class=later node=n", "provision example.com/later"),
+    ] {
+        let fake = Fake::new(&new);
+        assert_eq!(said(plan::claim(&claim(text), &fake, true)), expected, "{text}");
+        // Then they are free, and then they are gone.
+        for (before, after) in [(0, 1), (1, 2)] {
+            let states = [volume("v 5Gi phase=Pending"), volume("v 5Gi")];
+            fake.pool.volume(states.get(before), states.get(after));
+        }
+        assert!(!fake.pool.is_one_coming(&claim("c 1Gi")), "{text}");
+    }
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub struct Pool(Mutex<State>);
 struct State {
     /// Those with fewer modes first.
     free: HashMap<Kind, BTreeMap<(u32, u8), BySize<Volume>>>,
+    /// Those that are new, and will be free: nobody has said so yet. By name.
+    coming: BTreeMap<Text, Arc<Volume>>,
     /// Claims that may have any volume, now.
     waiting: HashMap<Kind, BySize<Claim>>,
     /// Those of them that were told of a volume, until they have looked for it.
@@ -49,6 +51,12 @@ impl Pool {
     /// A volume changed, came, or went.
     pub fn volume(&self, old: Option<&Arc<Volume>>, new: Option<&Arc<Volume>>) {
         let state = &mut *self.0.lock();
+        if let Some(old) = old {
+            state.coming.remove(&old.item.name);
+        }
+        if let Some(new) = new.filter(|new| new.will_be_free()) {
+            state.coming.insert(new.item.name.clone(), new.clone());
+        }
         if let Some(old) = old.filter(|old| old.is_free()) {
             let (kind, rank) = (old.kind(), old.modes.rank());
             if let Some(of_kind) = state.free.get_mut(&kind) {
@@ -99,6 +107,14 @@ impl Pool {
         };
         state.taken.insert(volume.item.name.clone());
         Some(Found { volume, taken_from: Some(self) })
+    }
+
+    /// Whether a volume will be free that the claim could have: it is worth a moment.
+    pub fn is_one_coming(&self, claim: &Claim) -> bool {
+        let kind = claim.kind();
+        let could_have =
+            |volume: &Volume| volume.kind() == kind && volume.capacity >= claim.request && fits(claim, volume);
+        self.0.lock().coming.values().any(|volume| could_have(volume))
     }
 
     /// The claim that wants most of what a free volume has, and was not told of another one.

@@ -10,7 +10,7 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rkube_operator::{Caches, Change, Informer, Key, Queue};
+use rkube_operator::{Caches, Change, Informer, Key, Queue, QueueOptions};
 
 use crate::Context;
 use crate::metadata::Owner;
@@ -71,7 +71,8 @@ pub async fn run_replication_controllers(context: Context) {
 
 async fn run(kind: &'static Kind, sets: fn(&Caches) -> Informer<ReplicaSet>, context: Context, workers: usize) {
     let Context { client, caches, clock, .. } = context;
-    let queue: Queue<Key> = Queue::new();
+    // Of what fails, its events tell as often as upstream's.
+    let queue: Queue<Key> = Queue::with(QueueOptions { every_failure_counts: true, ..QueueOptions::default() });
     let adding = queue.clone();
     let watched = sets(&caches).indexed::<view::ByController>().on_change(move |change| adding.add(change.key.clone()));
     watched.synced().await;

@@ -176,19 +176,22 @@ pub fn is_own_of_server(key: &Key) -> bool {
 
 /// Whether a change of a pod is one of what services say of it: then the labels by which services are concerned.
 fn labels_concerned<'a>(old: Option<&'a Pod>, new: Option<&'a Pod>) -> Vec<&'a Arc<Labels>> {
-    // What has no address, or has come to its end, is not in endpoints.
-    let shown = |pod: &&Pod| !pod.network.addresses.is_empty() && !pod.is_terminal();
+    // What has no address is not in endpoints, and what came with its end was never there.
+    let shown = |pod: &&Pod| !pod.network.addresses.is_empty();
     let (old, new) = match (old.filter(shown), new.filter(shown)) {
         (Some(old), Some(new)) => (old, new),
-        (Some(one), None) | (None, Some(one)) => return vec![&one.labels],
-        (None, None) => return Vec::new(),
+        (Some(one), None) => return vec![&one.labels],
+        (None, Some(one)) if !one.is_terminal() => return vec![&one.labels],
+        (None, _) => return Vec::new(),
     };
-    // Another pod of the same name is another pod.
+    // Another pod of the same name is another pod. One that ends without a change of its readiness is told of when
+    // something else changes, as upstream, unless it is on its way out.
     let same = old.uid == new.uid
         && old.deleted == new.deleted
         && old.ready == new.ready
         && old.node == new.node
-        && old.network == new.network;
+        && old.network == new.network
+        && (new.deleted.is_none() || old.is_terminal() == new.is_terminal());
     match (same, old.labels == new.labels) {
         (true, true) => Vec::new(),
         (false, true) => vec![&new.labels],
@@ -215,6 +218,7 @@ mod tests {
         let ended = Pod { phase: Phase::Failed, ..there.clone() };
         let ready = Pod { ready: true, ..there.clone() };
         let going = Pod { deleted: Some(1), ..there.clone() };
+        let gone = Pod { phase: Phase::Failed, ..going.clone() };
         let another = Pod { uid: "2".into(), ..there.clone() };
         let moved = Pod { labels: labels("b"), ..there.clone() };
         let noted = Pod { revision: 9, generation: 9, ..there.clone() };
@@ -228,8 +232,11 @@ mod tests {
             (Some(&there), Some(&noted), 0, false),
             (Some(&there), Some(&ready), 1, false),
             (Some(&there), Some(&going), 1, true),
-            (Some(&there), Some(&ended), 1, false),
-            (Some(&ended), None, 0, false),
+            (Some(&there), Some(&ended), 0, false),
+            (Some(&ready), Some(&ended), 1, false),
+            (Some(&going), Some(&gone), 1, false),
+            (None, Some(&ended), 0, false),
+            (Some(&ended), None, 1, false),
             (Some(&there), Some(&another), 1, false),
             (Some(&there), Some(&moved), 2, false),
         ];

@@ -90,7 +90,7 @@ pub fn set_trigger_time(annotations: &mut BTreeMap<String, String>, changed: Opt
 }
 
 /// A name with a dash, if there can be one of it.
-fn prefix(name: &str) -> String {
+pub fn prefix(name: &str) -> String {
     if name.len() < NAME_MAX { format!("{name}-") } else { name.to_owned() }
 }
 

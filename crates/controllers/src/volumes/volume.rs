@@ -157,6 +157,11 @@ impl Volume {
         self.claimant.is_none() && self.phase == VolumePhase::Available && !self.deleting
     }
 
+    /// Whether anybody may have it once its first phase is written.
+    pub fn will_be_free(&self) -> bool {
+        self.claimant.is_none() && matches!(self.phase, VolumePhase::None | VolumePhase::Pending) && !self.deleting
+    }
+
     /// Whether it is this claim's, or kept for it.
     pub fn is_for(&self, claim: &Claim) -> bool {
         self.claimant.as_ref().is_some_and(|claimant| {

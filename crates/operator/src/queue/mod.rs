@@ -34,6 +34,9 @@ pub struct Options {
     /// The first delay after a failure; doubled with each further one, up to the other.
     pub backoff_first: Duration,
     pub backoff_max: Duration,
+    /// Whether a failure makes the delay longer that is not of a try that the delay led to, too, as in client-go. Without,
+    /// what changes often is not punished for it.
+    pub every_failure_counts: bool,
     /// After so many failures a key goes to quarantine.
     pub quarantine_after: Option<u32>,
     /// So many keys are begun with, at most.
@@ -45,6 +48,7 @@ impl Default for Options {
         Options {
             backoff_first: Duration::from_millis(5),
             backoff_max: Duration::from_secs(60),
+            every_failure_counts: false,
             quarantine_after: None,
             rate: None,
         }

@@ -228,12 +228,14 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// The key is to be tried again. How long it took, and whether the key is in quarantine now.
     ///
-    /// What events bring in between does not make the back-off longer: only a try that the back-off led to does.
+    /// What events bring in between does not make the back-off longer, unless it is to: only a try that the back-off led
+    /// to does.
     pub fn failed(&mut self, key: &K, why: &str, now: Instant) -> (Duration, bool) {
         let quarantine_after = self.options.quarantine_after.unwrap_or(u32::MAX);
         let mut again = None;
         if let Some(slot) = self.slots.get_mut(key) {
-            let counts = slot.failures == 0 || slot.works.as_ref().is_some_and(|works| works.retry);
+            let is_retry = slot.works.as_ref().is_some_and(|works| works.retry);
+            let counts = self.options.every_failure_counts || slot.failures == 0 || is_retry;
             if counts {
                 slot.failures = slot.failures.saturating_add(1);
             } else {

@@ -142,6 +142,24 @@ async fn what_events_add_does_not_make_a_backoff_longer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_failure_makes_a_backoff_longer_where_it_is_to() {
+    let queue = Queue::with(Options { every_failure_counts: true, ..Options::default() });
+    for _ in 0..5 {
+        queue.add("a");
+        let key = tokio::time::timeout(Duration::ZERO, queue.next()).await.unwrap().unwrap();
+        queue.failed(&key, "");
+    }
+    // The first one's delay is over first; the next counts all.
+    let first = Options::default().backoff_first;
+    for expected in [first, first * 32] {
+        let started = Instant::now();
+        let key = queue.next().await.unwrap();
+        assert_eq!(started.elapsed(), expected);
+        queue.failed(&key, "");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn fresh_keys_come_first_and_the_others_not_never() {
     let queue = Queue::new();
     for key in 0..4 {

@@ -140,13 +140,19 @@ async fn endpoints_that_were_written_by_hand_are_mirrored() {
         }))
         .unwrap()
     };
+    let generate_name = async || {
+        let mut slices = services.api::<EndpointSlice>().list(&ListParams::default()).await.unwrap().items.into_iter();
+        slices.find(|slice| slice.name_any().starts_with("mine-")).unwrap().metadata.generate_name
+    };
     let api = services.api::<Endpoints>();
     api.create(&PostParams::default(), &endpoints("192.0.2.1")).await.unwrap();
     services.cluster.advance(SOON).await;
     assert_eq!(services.in_slices("mine").await, [["192.0.2.1"]]);
+    assert_eq!(generate_name().await.as_deref(), Some("mine-"));
     api.patch("mine", &PatchParams::default(), &Patch::Merge(&endpoints("192.0.2.2"))).await.unwrap();
     services.cluster.advance(SOON).await;
     assert_eq!(services.in_slices("mine").await, [["192.0.2.2"]]);
+    assert_eq!(generate_name().await, None, "it is written as one that has its name");
     let skip = json!({ "metadata": { "labels": { "endpointslice.kubernetes.io/skip-mirror": "true" } } });
     api.patch("mine", &PatchParams::default(), &Patch::Merge(&skip)).await.unwrap();
     services.cluster.advance(SOON).await;

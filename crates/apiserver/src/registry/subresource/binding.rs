@@ -57,6 +57,8 @@ impl Write<'_> {
             self.check_bindable(&key, metadata, pod)?;
             let node = binding.get("target").str("name");
             pod.object_mut("spec").set("nodeName", node);
+            // Where it was to go tells nothing any more.
+            pod.object_mut("status").remove("nominatedNodeName");
             for map in ["annotations", "labels"] {
                 for (key, value) in metadata.map(map).iter() {
                     pod.object_mut("metadata").object_mut(map).set(key, value.clone());

@@ -3,7 +3,6 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use bytes::Bytes;
-use http::StatusCode;
 use rkube_machinery::field::{Errors, Path};
 use rkube_machinery::schema::Schema;
 use rkube_machinery::selector::labels::Selector;
@@ -16,7 +15,7 @@ use super::super::delete::check_preconditions;
 use super::super::engine::{self, CompareAndSwap, Place, Verdict};
 use super::super::write::Write;
 use super::binding::set_condition;
-use crate::content::{Answer, status_answer};
+use crate::content::Answer;
 use crate::request::DeleteOptions;
 use rkube_catalog::{Entry, Served};
 use tokio::sync::{Mutex, MutexGuard};
@@ -58,7 +57,7 @@ impl Write<'_> {
         let Some(pod) = self.evict_unguarded(&name, &options).await? else { return Ok(self.done()) };
         match self.claim_disruption(&pod).await? {
             Claim::Free | Claim::Taken => self.mark_and_delete(&name, options).await?,
-            Claim::Several => return Ok(self.refuse_several()),
+            Claim::Several => return Err(refuse_several()),
             // The pod may not have become ready since the budget was looked at.
             Claim::Unready(budget) => match self.mark_and_delete(&name, unchanged(options, &pod)).await {
                 Err(status) if is_conflict(&status) && !names_version => return Err(still_processed(&budget)),
@@ -141,16 +140,12 @@ impl Write<'_> {
         engine::run(&mut Disruption { write: self, place, budgets: &budgets, name, pod }, seen).await?;
         Ok(Claim::Taken)
     }
+}
 
-    /// Upstream returns the refusal as what was created: the body says 500, the response 201, and clients go by the body.
-    fn refuse_several(&self) -> Answer {
-        let message =
-            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-        let refusal = Status { code: 500, message: message.to_owned(), ..Status::default() };
-        let mut answer = status_answer(&refusal, self.request.accept);
-        *answer.status_mut() = StatusCode::CREATED;
-        answer
-    }
+fn refuse_several() -> Status {
+    let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    // Without a reason: Kubernetes answers so, too.
+    Status { code: 500, message: message.to_owned(), ..Status::default() }
 }
 
 /// Only of the pod as it was seen, unless the client named a version itself.
