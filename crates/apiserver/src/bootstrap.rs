@@ -87,7 +87,8 @@ impl Bootstrap {
             ticks.tick().await;
             let Some(registry) = registry.upgrade() else { return };
             let mut kept = range.settle(&self.client).await;
-            if kept.is_ok() && self.client.is_served("networking.k8s.io", "v1", "ipaddresses") {
+            let is_missing = self.client.cached(("", "services"), "default", "kubernetes").is_none();
+            if kept.is_ok() && is_missing && self.client.is_served("networking.k8s.io", "v1", "ipaddresses") {
                 kept = create_kubernetes_service(&self.client, &self.service).await;
             }
             let kept = kept.and(self.settle_config_maps(&registry).await);

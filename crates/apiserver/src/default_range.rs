@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use rkube_machinery::{Status, Value, json, object, time};
+use rkube_store::Revision;
 
 use crate::allocation::{DEFAULT_RANGE as NAME, GROUP};
 use crate::internal_client::{InternalClient, failed};
@@ -21,11 +22,13 @@ pub struct DefaultRange {
     cidrs: Vec<String>,
     has_told_difference: bool,
     has_told_not_ready: bool,
+    /// There was nothing to do about the object of this revision.
+    settled: Option<Revision>,
 }
 
 impl DefaultRange {
     pub fn new(cidrs: Vec<String>) -> DefaultRange {
-        DefaultRange { cidrs, has_told_difference: false, has_told_not_ready: false }
+        DefaultRange { cidrs, has_told_difference: false, has_told_not_ready: false, settled: None }
     }
 
     /// Whether the object was seen to differ from the flags.
@@ -38,11 +41,18 @@ impl DefaultRange {
         if !client.is_served(GROUP, "v1", "servicecidrs") {
             return Ok(());
         }
+        let cached = client.cached((GROUP, "servicecidrs"), "", NAME).map(|entry| entry.revision);
+        if cached.is_some() && cached == self.settled {
+            return Ok(());
+        }
         let cidrs = self.cidrs.clone();
         for _ in 0..STEPS_MAX {
             let found = find(client).await?;
             match plan(found.as_ref(), &cidrs) {
-                Step::Nothing => return Ok(()),
+                Step::Nothing => {
+                    self.settled = found.and_then(|range| range.get("metadata").str("resourceVersion").parse().ok());
+                    return Ok(());
+                }
                 Step::Create => create(client, &cidrs).await?,
                 Step::Widen => {
                     let found = found.unwrap_or_default();

@@ -66,9 +66,8 @@ async fn settle_entry(
             _ => Ok(()),
         };
     };
-    let object = found.object.value(found.revision);
-    let Some(value) = wanted(object.get("data").str(key)) else { return Ok(()) };
-    let version = object.get("metadata").str("resourceVersion");
+    let Some(value) = wanted(found.object.tree().get("data").str(key)) else { return Ok(()) };
+    let version = found.revision.to_string();
     let patch = object! { "metadata": object! { "resourceVersion": version }, "data": data(value) };
     let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{name}");
     let body = Bytes::from(json::to_string(&patch));

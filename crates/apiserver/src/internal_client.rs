@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use rkube_access::UserRef;
+use rkube_catalog::Entry;
 use rkube_machinery::host::Clock;
 use rkube_machinery::{Status, json};
 
@@ -31,6 +32,12 @@ impl InternalClient {
 
     pub fn is_served(&self, group: &str, version: &str, resource: &str) -> bool {
         self.road.upgrade().is_some_and(|road| road.catalog.find(group, version, resource).is_some())
+    }
+
+    /// The object as the cache has it, for those who look again and again: a request costs more than a look.
+    pub fn cached(&self, (group, resource): (&str, &str), namespace: &str, name: &str) -> Option<Entry> {
+        let resource = self.road.upgrade()?.catalog.resource(group, "v1", resource)?;
+        resource.get(&resource.key(namespace, name))
     }
 
     /// Sends a request. Fails where the server is gone.

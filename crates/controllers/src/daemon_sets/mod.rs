@@ -59,9 +59,7 @@ pub async fn run(context: Context) {
     let nodes = follow_nodes(&caches, &queue);
     let (adding, known) = (queue.clone(), view::daemon_sets(&caches));
     let revisions = history::revisions(&caches).on_change(move |change| {
-        let both: [Option<&Arc<Revision>>; 2] = [change.old, change.new];
-        let owners = both.into_iter().flatten().filter_map(|one| one.controller.clone());
-        for set in owners.filter_map(|owner| resolve(&known, &change.key.namespace, &owner)) {
+        for set in concerned_by_revision(&known, change) {
             adding.add(key_of(&set));
         }
     });
@@ -122,6 +120,26 @@ fn concerned(sets: &Informer<DaemonSet>, change: &Change<'_, Pod>) -> Vec<Arc<Da
         && change.old.is_none_or(|old| old.labels != pod.labels || before.is_some())
     {
         found.extend(sets.in_namespace(namespace).into_iter().filter(|set| set.selects(&pod.labels)));
+    }
+    found
+}
+
+/// The sets that have to look at their revisions again. One that comes with its owner tells that one nothing, as upstream:
+/// what it is worth is found out with the next change.
+fn concerned_by_revision(sets: &Informer<DaemonSet>, change: &Change<'_, Revision>) -> Vec<Arc<DaemonSet>> {
+    let namespace = &change.key.namespace;
+    let owner = |revision: Option<&Arc<Revision>>| revision.and_then(|one| one.controller.clone());
+    let (before, now) = (owner(change.old), owner(change.new));
+    let mut owners: Vec<Arc<Owner>> =
+        before.clone().into_iter().filter(|before| Some(before) != now.as_ref()).collect();
+    let is_new = change.old.is_none() && change.new.is_some_and(|new| new.deleted.is_none());
+    owners.extend(now.filter(|_| !is_new));
+    let mut found: Vec<Arc<DaemonSet>> = owners.iter().filter_map(|owner| resolve(sets, namespace, owner)).collect();
+    // Somebody may want one that nobody has, when it is new or changes.
+    if let Some(orphan) = change.new.filter(|new| new.controller.is_none())
+        && change.old.is_none_or(|old| old.labels != orphan.labels || before.is_some())
+    {
+        found.extend(sets.in_namespace(namespace).into_iter().filter(|set| set.selects(&orphan.labels)));
     }
     found
 }

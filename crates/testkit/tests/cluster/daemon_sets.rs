@@ -157,3 +157,45 @@ async fn pods_that_failed_are_replaced() {
     let there = sets.list().await;
     assert!(there.len() == 3 && there.iter().all(|one| one.name_any() != pod));
 }
+
+/// Somebody makes a second revision with the template that the set has. It may stay beside the first until something else
+/// happens, and is the set's own when the first is deleted.
+#[tokio::test]
+async fn a_revision_that_comes_with_its_owner_wakes_nobody() {
+    let sets = Sets::start().await;
+    sets.create(json!({})).await;
+    let revisions: Api<ControllerRevision> = Api::namespaced(sets.cluster.client(), "default");
+    let first = revisions.list(&ListParams::default()).await.unwrap().items.remove(0);
+    let mut second = first.clone();
+    second.metadata = serde_json::from_value(json!({
+        "name": "d-second",
+        "labels": { "app": "d", "controller-revision-hash": "second" },
+        "ownerReferences": first.owner_references(),
+    }))
+    .unwrap();
+    second.revision = first.revision + 1;
+    revisions.create(&PostParams::default(), &second).await.unwrap();
+    let names = || async {
+        sets.cluster.advance(MINUTE).await;
+        let all = revisions.list(&ListParams::default()).await.unwrap().items;
+        all.iter().map(|one| one.name_any()).collect::<Vec<_>>()
+    };
+    assert_eq!(names().await, [first.name_any(), "d-second".to_owned()]);
+    revisions.delete(&first.name_any(), &DeleteParams::default()).await.unwrap();
+    assert_eq!(names().await, ["d-second"]);
+}
+
+/// One that nobody has is adopted as soon as it comes.
+#[tokio::test]
+async fn a_revision_without_owner_is_adopted() {
+    let sets = Sets::start().await;
+    sets.create(json!({})).await;
+    let revisions: Api<ControllerRevision> = Api::namespaced(sets.cluster.client(), "default");
+    let orphan = json!({
+        "metadata": { "name": "old", "labels": { "app": "d" } }, "data": { "spec": {} }, "revision": 7,
+    });
+    revisions.create(&PostParams::default(), &serde_json::from_value(orphan).unwrap()).await.unwrap();
+    sets.cluster.advance(MINUTE).await;
+    let adopted = revisions.get("old").await.unwrap();
+    assert_eq!(adopted.owner_references()[0].name, "d");
+}
