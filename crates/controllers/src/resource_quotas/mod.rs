@@ -77,9 +77,11 @@ fn note(recent: &AllRecent, change: &Change<'_, Quota>) {
     };
     let now = Instant::now();
     let recent = charges.entry(change.key.clone()).or_insert_with(|| Recent::new(now));
-    // Of one that is heard of for the first time nobody knows what of it was charged just now.
-    let none = rkube_quota::Quota { used: None, ..new.said.clone() };
-    recent.note(change.old.map_or(&none, |old| &old.said), &new.said, now);
+    match change.old {
+        Some(old) => recent.note(&old.said, &new.said, now),
+        // Nobody knows what of it was charged just now.
+        None => recent.note(&rkube_quota::Quota { used: None, ..new.said.clone() }, &new.said, now),
+    }
 }
 
 /// Has all quotas looked at, from time to time.

@@ -51,7 +51,8 @@ impl Quotas {
 
     pub fn pod(&mut self, key: &str, old: Option<&Pod>, new: Option<&Pod>, at_micros: u64) -> Option<String> {
         let namespace = key.split('/').nth(3).unwrap_or_default();
-        let (was, is) = (old.is_some_and(|pod| !pod.is_over()), new.is_some_and(|pod| !pod.is_over()));
+        // One that is to go counts for as long as its grace lasts, and no longer, whether it ends or not.
+        let (was, is) = (old.is_some_and(Pod::is_active), new.is_some_and(Pod::is_active));
         let count = self.pods.entry(namespace.to_owned()).or_default();
         *count += i64::from(is) - i64::from(was);
         if was || !is {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{A_WHILE, History, over};
+use super::{A_WHILE, History, over, terminating};
 
 fn quota(hard: &str, used: &str) -> Value {
     json!({ "status": { "hard": { "pods": hard }, "used": { "pods": used } } })
@@ -23,6 +23,8 @@ fn no_more_pods_are_made_than_are_allowed() {
     two().put("pods/b/3", &pod()).is_fine();
     two().put("pods/a/1", &over(pod(), "Failed")).put("pods/a/3", &pod()).is_fine();
     two().gone("pods/a/1").put("pods/a/3", &pod()).is_fine();
+    // Its node is lost, and nobody ends it.
+    two().put("pods/a/1", &terminating(pod())).after(A_WHILE).put("pods/a/3", &pod()).is_fine();
     let third = "/registry/pods/a/3: is the 3. pod of its namespace, and 2 are allowed";
     two().put("pods/a/3", &pod()).says(&[third]);
     // The least of all quotas counts.
