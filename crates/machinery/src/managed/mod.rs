@@ -35,7 +35,7 @@ pub use scale::Replicas;
 pub use set::{FieldSet, FieldsError};
 pub use view::{Child, Form, List, Scalar, SchemaView, TableView};
 
-use crate::value::Value;
+use crate::value::{Map, Value};
 use entries::Entry;
 
 /// Who writes, and how.
@@ -130,13 +130,22 @@ pub fn keep_times(live: &Value, new: &mut Value) {
     if old.is_empty() || old.len() != list.len() || old == list || !old.iter().zip(list).all(same_entry) {
         return;
     }
-    let sent = entries::take(new);
-    let mut rest = live.clone();
-    let kept = entries::take(&mut rest);
-    let unchanged = rest == *new;
-    let list = if unchanged { kept } else { sent };
-    let metadata = new.object_mut("metadata").make_map();
-    let mut fields = std::mem::take(metadata).into_entries();
-    fields.push(("managedFields".into(), list));
-    *metadata = crate::value::Map::in_order(fields);
+    // A status that is renewed again and again comes by here: nothing is copied to find out that it differs.
+    if !is_same_but_for_owners(live, new) {
+        return;
+    }
+    let kept = live.get("metadata").get("managedFields").clone();
+    *new.object_mut("metadata").get_mut("managedFields") = kept;
+}
+
+/// Whether two objects differ in nothing but `metadata.managedFields`.
+fn is_same_but_for_owners(one: &Value, other: &Value) -> bool {
+    fn same_but(one: &Map, other: &Map, left_out: &str) -> bool {
+        let counted = |map: &Map| map.len() - usize::from(map.contains(left_out));
+        let other_by_key = other.index();
+        counted(one) == counted(other)
+            && one.iter().all(|(key, value)| key == left_out || other_by_key.get(key) == Some(value))
+    }
+    let metadata = [one, other].map(|object| object.get("metadata").as_map());
+    same_but(one.as_map(), other.as_map(), "metadata") && same_but(metadata[0], metadata[1], "managedFields")
 }
