@@ -197,7 +197,7 @@ impl Node {
         }
         let mut batch = Batch::new();
         route::delete_link(&mut batch, &self.config.interface());
-        absent_is_fine(self.route.send(batch, "cannot remove the interface of the gateway"))?;
+        absent_stays_silent(self.route.send(batch, "cannot remove the interface of the gateway"))?;
         let directory = &self.config.state_directory;
         match std::fs::remove_dir_all(directory) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -209,7 +209,7 @@ impl Node {
 }
 
 /// Whether there was something.
-fn absent_is_fine(result: netlink::Result<Vec<Answer>>) -> Result<bool, Error> {
+fn absent_stays_silent(result: netlink::Result<Vec<Answer>>) -> Result<bool, Error> {
     match result {
         Ok(_) => Ok(true),
         Err(error) if error.is_absent() => Ok(false),

@@ -10,7 +10,7 @@ use rkube_runtime::api::{Attachment, PortMapping};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
-use super::{Node, absent_is_fine};
+use super::{Node, absent_stays_silent};
 use crate::config::{LINK_PREFIX, link_name};
 use crate::error::Error;
 use crate::netlink::nftables::Transaction;
@@ -182,7 +182,7 @@ impl Node {
                 route::delete_route(&mut batch, host(*address));
             }
             if !batch.is_empty() {
-                absent_is_fine(self.route.send(batch, "cannot remove the route to a pod"))?;
+                absent_stays_silent(self.route.send(batch, "cannot remove the route to a pod"))?;
             }
             if !self.reaper.wake() {
                 reaper::bury(&mut self.route)?;
@@ -204,7 +204,7 @@ impl Node {
         if refused && route::find_link(&mut self.route, name)?.is_none() {
             return Ok(false);
         }
-        absent_is_fine(given_up)
+        absent_stays_silent(given_up)
     }
 
     fn delete_elements(&mut self, record: &Record) {

@@ -91,7 +91,7 @@ fn say_farewell(listener: &UnixListener, text: &str) {
         return;
     }
     let Ok((mut stream, _)) = listener.accept() else { return };
-    let _blocking_is_fine = stream.set_nonblocking(false);
+    let _blocking_stays_silent = stream.set_nonblocking(false);
     let answer = Answer::Failed { kind: Problem::CannotStart, text: text.to_owned() };
     if let Ok(bytes) = encode(&answer) {
         let _nobody_listens = stream.write_all(&bytes);

@@ -28,7 +28,7 @@ fn three() -> History {
 
 #[test]
 fn an_eviction_leaves_as_many_as_are_wanted() {
-    three().put("pods/a/1", &evicted("1")).is_fine();
+    three().put("pods/a/1", &evicted("1")).stays_silent();
     let two = || three().put("pods/a/1", &evicted("1"));
     let too_few = "/registry/pods/a/2: is evicted: 1 healthy pods are left, 0 were lost, 2 wanted";
     two().put("pods/a/2", &evicted("2")).says(&[too_few]);
@@ -38,20 +38,20 @@ fn an_eviction_leaves_as_many_as_are_wanted() {
     two().put("pods/a/2", &marked).put("pods/a/2", &evicted("2")).says(&[too_few]);
     two().put("pods/a/2", &marked).gone("pods/a/2").says(&[too_few]);
     // There is another by now.
-    two().put("pods/a/4", &pod("4")).put("pods/a/2", &evicted("2")).is_fine();
+    two().put("pods/a/4", &pod("4")).put("pods/a/2", &evicted("2")).stays_silent();
     // It was none of the healthy ones, or none that anybody covers.
     let mut unhealthy = pod("2");
     unhealthy["status"] = json!({});
-    two().put("pods/a/2", &unhealthy).put("pods/a/2", &evicted("2")).is_fine();
-    two().put("pods/b/9", &pod("9")).put("pods/b/9", &evicted("9")).is_fine();
+    two().put("pods/a/2", &unhealthy).put("pods/a/2", &evicted("2")).stays_silent();
+    two().put("pods/b/9", &pod("9")).put("pods/b/9", &evicted("9")).stays_silent();
 }
 
 #[test]
 fn what_is_lost_is_no_eviction() {
     let lost = || three().put("pods/a/1", &terminating(pod("1")));
-    lost().put("pods/a/2", &terminating(pod("2"))).is_fine();
+    lost().put("pods/a/2", &terminating(pod("2"))).stays_silent();
     // Who grants evictions may not have heard of it; but it has after a while.
-    lost().put("pods/a/2", &evicted("2")).is_fine();
+    lost().put("pods/a/2", &evicted("2")).stays_silent();
     lost()
         .after(A_WHILE)
         .put("pods/a/2", &evicted("2"))
@@ -61,9 +61,9 @@ fn what_is_lost_is_no_eviction() {
 #[test]
 fn what_is_wanted_may_have_changed() {
     let raised = |seconds: u64| three().put("poddisruptionbudgets/a/b", &budget(3)).after(seconds);
-    raised(10).put("pods/a/1", &evicted("1")).is_fine();
+    raised(10).put("pods/a/1", &evicted("1")).stays_silent();
     raised(A_WHILE)
         .put("pods/a/1", &evicted("1"))
         .says(&["/registry/pods/a/1: is evicted: 2 healthy pods are left, 0 were lost, 3 wanted"]);
-    raised(A_WHILE).gone("poddisruptionbudgets/a/b").put("pods/a/1", &evicted("1")).is_fine();
+    raised(A_WHILE).gone("poddisruptionbudgets/a/b").put("pods/a/1", &evicted("1")).stays_silent();
 }

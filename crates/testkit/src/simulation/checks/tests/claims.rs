@@ -16,17 +16,17 @@ fn start() -> History {
 #[test]
 fn a_claim_keeps_its_volume() {
     let key = "persistentvolumeclaims/a/c";
-    start().put(key, &claim("c", "v")).is_fine();
+    start().put(key, &claim("c", "v")).stays_silent();
     start().put(key, &claim("c", "w")).says(&["/registry/persistentvolumeclaims/a/c: had v, and now has \"w\""]);
     start().put(key, &claim("c", "")).says(&["/registry/persistentvolumeclaims/a/c: had v, and now has \"\""]);
-    start().gone(key).put(key, &claim("d", "w")).is_fine();
+    start().gone(key).put(key, &claim("d", "w")).stays_silent();
 }
 
 #[test]
 fn a_volume_has_one_claim() {
     let other = "persistentvolumeclaims/b/d";
-    start().put(other, &claim("d", "w")).is_fine();
-    start().gone("persistentvolumeclaims/a/c").put(other, &claim("d", "v")).is_fine();
+    start().put(other, &claim("d", "w")).stays_silent();
+    start().gone("persistentvolumeclaims/a/c").put(other, &claim("d", "v")).stays_silent();
     start()
         .put(other, &claim("d", "v"))
         .says(&["/registry/persistentvolumeclaims/b/d: has v, and /registry/persistentvolumeclaims/a/c has it, too"]);

@@ -42,9 +42,9 @@ fn says(history: History, status: (u64, u64), ended: &[&str]) -> History {
 #[test]
 fn a_job_counts_what_succeeded() {
     let both = || succeeds(succeeds(two(), "1"), "2");
-    says(both(), (2, 0), &["Complete"]).is_fine();
+    says(both(), (2, 0), &["Complete"]).stays_silent();
     // Pods may be gone before they are counted.
-    says(both().gone("pods/a/1").gone("pods/a/2"), (2, 0), &["Complete"]).is_fine();
+    says(both().gone("pods/a/1").gone("pods/a/2"), (2, 0), &["Complete"]).stays_silent();
     says(succeeds(two(), "1"), (2, 0), &[]).says(&["/registry/jobs/a/j: says that 2 succeeded, and 1 pods did"]);
     // A pod that is written again succeeded once.
     says(succeeds(succeeds(two(), "1"), "1"), (2, 0), &[])
@@ -61,7 +61,7 @@ fn a_job_has_the_completions_that_were_asked_for() {
     // One was made without the controller being told.
     let start = || History::new().put("jobs/a/j", &job("NonIndexed", 0, 0, &[])).by(CONTROLLER);
     let unheard = start().put("pods/a/1", &pod("1")).unheard().put("pods/a/2", &pod("2")).by(CONTROLLER);
-    says(more(unheard), (3, 0), &["Complete"]).is_fine();
+    says(more(unheard), (3, 0), &["Complete"]).stays_silent();
     // Which makes no more indexes.
     let start = History::new().put("jobs/a/j", &job("Indexed", 0, 0, &[])).by(CONTROLLER);
     let unheard =
@@ -72,7 +72,7 @@ fn a_job_has_the_completions_that_were_asked_for() {
 #[test]
 fn what_is_over_stays_so() {
     let complete = || says(succeeds(succeeds(two(), "1"), "2"), (2, 0), &["Complete"]);
-    says(complete(), (2, 0), &["Complete"]).is_fine();
+    says(complete(), (2, 0), &["Complete"]).stays_silent();
     says(complete(), (2, 1), &["Complete"]).says(&["/registry/jobs/a/j: is Complete, and its status changes"]);
     says(complete(), (2, 0), &[]).says(&["/registry/jobs/a/j: is Complete, and its status changes"]);
     says(says(two(), (0, 1), &["Failed"]), (0, 2), &["Failed"])
@@ -81,19 +81,19 @@ fn what_is_over_stays_so() {
     // Another one of the same name.
     let mut other = job("NonIndexed", 0, 0, &[]);
     other["metadata"]["uid"] = json!("k");
-    complete().gone("jobs/a/j").put("jobs/a/j", &other).is_fine();
+    complete().gone("jobs/a/j").put("jobs/a/j", &other).stays_silent();
 }
 
 #[test]
 fn no_more_pods_run_at_a_time_than_may() {
-    two().put("pods/a/1", &over(pod("1"), "Failed")).put("pods/a/3", &pod("3")).is_fine();
-    two().put("pods/a/1", &terminating(pod("1"))).put("pods/a/3", &pod("3")).is_fine();
+    two().put("pods/a/1", &over(pod("1"), "Failed")).put("pods/a/3", &pod("3")).stays_silent();
+    two().put("pods/a/1", &terminating(pod("1"))).put("pods/a/3", &pod("3")).stays_silent();
     let many = "/registry/pods/a/3: its Job has 3 pods at a time, and 2 are allowed";
     two().put("pods/a/3", &pod("3")).says(&[many]);
     // The second was made without the controller being told.
     let start = || History::new().put("jobs/a/j", &job("NonIndexed", 0, 0, &[])).by(CONTROLLER);
     let unheard = || start().put("pods/a/1", &pod("1")).unheard().put("pods/a/2", &pod("2")).by(CONTROLLER);
-    unheard().put("pods/a/3", &pod("3")).is_fine();
+    unheard().put("pods/a/3", &pod("3")).stays_silent();
     unheard().after(A_WHILE).put("pods/a/3", &pod("3")).says(&[many]);
 }
 
@@ -101,11 +101,11 @@ fn no_more_pods_run_at_a_time_than_may() {
 fn an_index_has_one_pod_at_a_time() {
     let start = || History::new().put("jobs/a/j", &job("Indexed", 0, 0, &[])).by(CONTROLLER);
     let first = || start().put("pods/a/1", &indexed("1", "0"));
-    first().put("pods/a/2", &indexed("2", "1")).is_fine();
-    first().put("pods/a/1", &over(indexed("1", "0"), "Failed")).put("pods/a/2", &indexed("2", "0")).is_fine();
+    first().put("pods/a/2", &indexed("2", "1")).stays_silent();
+    first().put("pods/a/1", &over(indexed("1", "0"), "Failed")).put("pods/a/2", &indexed("2", "0")).stays_silent();
     first()
         .put("pods/a/2", &indexed("2", "0"))
         .says(&["/registry/pods/a/2: is made for an index that /registry/pods/a/1 is for"]);
     let unheard = start().unheard().put("pods/a/1", &indexed("1", "0")).by(CONTROLLER);
-    unheard.put("pods/a/2", &indexed("2", "0")).is_fine();
+    unheard.put("pods/a/2", &indexed("2", "0")).stays_silent();
 }

@@ -99,7 +99,7 @@ impl History {
     }
 
     #[track_caller]
-    pub fn is_fine(self) {
+    pub fn stays_silent(self) {
         self.says(&[]);
     }
 

@@ -9,7 +9,7 @@ fn an_object_is_not_written_again_and_again() {
     let map = json!({ "metadata": { "uid": "m" } });
     let write =
         |history: History, times: u64| (0..times).fold(history, |history, _| history.put("configmaps/a/m", &map));
-    write(write(History::new(), 239).after(60), 239).is_fine();
+    write(write(History::new(), 239).after(60), 239).stays_silent();
     write(History::new(), 240).says(&["/registry/configmaps/a/m: is written 240 times a minute"]);
 }
 
@@ -21,7 +21,7 @@ fn nothing_is_written_when_nothing_happens() {
         .put("leases/kube-node-lease/n", &object)
         .put("minions/n", &object)
         .gone("events/a/e")
-        .is_fine();
+        .stays_silent();
     History::new().quiet().put("configmaps/a/m", &object).put("events/a/e", &object).says(&[
         "/registry/configmaps/a/m: is written though nothing happens",
         "/registry/events/a/e: is written though nothing happens",
@@ -32,7 +32,11 @@ fn nothing_is_written_when_nothing_happens() {
 fn a_pod_is_bound_once_and_over_once() {
     let pod = |uid: &str, node: &str| json!({ "metadata": { "uid": uid }, "spec": { "nodeName": node } });
     let start = || History::new().put("pods/a/p", &pod("1", "")).put("pods/a/p", &pod("1", "n"));
-    start().put("pods/a/p", &over(pod("1", "n"), "Failed")).gone("pods/a/p").put("pods/a/p", &pod("2", "m")).is_fine();
+    start()
+        .put("pods/a/p", &over(pod("1", "n"), "Failed"))
+        .gone("pods/a/p")
+        .put("pods/a/p", &pod("2", "m"))
+        .stays_silent();
     start().put("pods/a/p", &pod("1", "m")).says(&["/registry/pods/a/p: was bound to n, and now to m"]);
     start().put("pods/a/p", &pod("1", "")).says(&["/registry/pods/a/p: was bound to n, and now to "]);
     start()

@@ -32,12 +32,12 @@ fn two() -> History {
 
 #[test]
 fn a_replica_set_has_as_many_pods_as_were_asked_for() {
-    two().is_fine();
-    two().put("pods/a/1", &terminating(pod("1", "s"))).put("pods/a/3", &pod("3", "s")).is_fine();
-    two().put("pods/a/1", &over(pod("1", "s"), "Failed")).put("pods/a/3", &pod("3", "s")).is_fine();
+    two().stays_silent();
+    two().put("pods/a/1", &terminating(pod("1", "s"))).put("pods/a/3", &pod("3", "s")).stays_silent();
+    two().put("pods/a/1", &over(pod("1", "s"), "Failed")).put("pods/a/3", &pod("3", "s")).stays_silent();
     // More were asked for a moment ago, and who makes them has not heard yet that it is less.
     let more = || two().put("replicasets/a/s", &set("s", 3)).put("replicasets/a/s", &set("s", 2));
-    more().put("pods/a/3", &pod("3", "s")).is_fine();
+    more().put("pods/a/3", &pod("3", "s")).stays_silent();
     let too_many = "/registry/pods/a/3: its ReplicaSet has 3 pods, and 2 were asked for";
     two().put("pods/a/3", &pod("3", "s")).says(&[too_many]);
     more().after(A_WHILE).put("pods/a/3", &pod("3", "s")).says(&[too_many]);
@@ -49,7 +49,7 @@ fn a_replica_set_has_as_many_pods_as_were_asked_for() {
 fn a_pod_may_be_made_again_whose_making_was_not_acknowledged() {
     let start = || History::new().put("replicasets/a/s", &set("s", 1)).by(REPLICA_SETS).unheard();
     let (again, other) = (pod("2", "s"), pod("3", "s"));
-    start().put("pods/a/1", &pod("1", "s")).put("pods/a/2", &again).is_fine();
+    start().put("pods/a/1", &pod("1", "s")).put("pods/a/2", &again).stays_silent();
     // Once.
     start()
         .put("pods/a/1", &pod("1", "s"))
@@ -75,21 +75,21 @@ fn a_deployment_surges_no_more_than_it_may() {
             "/registry/replicasets/a/new: the ReplicaSets of its Deployment ask for {total} pods, and {allowed} are allowed"
         )
     };
-    start(4, json!(1)).put("replicasets/a/new", &set("new", 1)).is_fine();
+    start(4, json!(1)).put("replicasets/a/new", &set("new", 1)).stays_silent();
     start(4, json!(1)).put("replicasets/a/new", &set("new", 2)).says(&[&asks(6, 5)]);
     // A part is rounded up.
-    start(5, json!("25%")).put("replicasets/a/new", &set("new", 2)).is_fine();
+    start(5, json!("25%")).put("replicasets/a/new", &set("new", 2)).stays_silent();
     start(5, json!("25%")).put("replicasets/a/new", &set("new", 3)).says(&[&asks(8, 7)]);
     let recreate = json!({ "type": "Recreate" });
     let start = || {
         let start = History::new().put("deployments/a/d", &deployment(2, &recreate)).by(DEPLOYMENTS);
         start.put("replicasets/a/old", &set("old", 2))
     };
-    start().put("replicasets/a/old", &set("old", 0)).put("replicasets/a/new", &set("new", 2)).is_fine();
+    start().put("replicasets/a/old", &set("old", 0)).put("replicasets/a/new", &set("new", 2)).stays_silent();
     start().put("replicasets/a/new", &set("new", 1)).says(&[&asks(3, 2)]);
     // Fewer replicas were asked for, long ago.
     let fewer = || start().put("deployments/a/d", &deployment(1, &recreate));
-    fewer().put("replicasets/a/old", &set("old", 0)).put("replicasets/a/new", &set("new", 2)).is_fine();
+    fewer().put("replicasets/a/old", &set("old", 0)).put("replicasets/a/new", &set("new", 2)).stays_silent();
     let late = fewer().after(A_WHILE).put("replicasets/a/old", &set("old", 0));
     late.put("replicasets/a/new", &set("new", 2)).says(&[&asks(2, 1)]);
 }
@@ -107,7 +107,7 @@ fn three(strategy: &Value) -> History {
 #[test]
 fn a_deployment_takes_no_pods_away_that_are_missed() {
     let one = rolling(&json!(0), &json!(1));
-    three(&one).put("replicasets/a/old", &set("old", 2)).is_fine();
+    three(&one).put("replicasets/a/old", &set("old", 2)).stays_silent();
     let misses = |pods: u64, left: u64, wanted: u64| {
         format!("/registry/replicasets/a/old: loses {pods} pods: {left} are left, and {wanted} are wanted")
     };
@@ -123,14 +123,14 @@ fn a_deployment_takes_no_pods_away_that_are_missed() {
         .put("replicasets/a/new", &set("new", 1))
         .put("pods/a/4", &ready(pod("4", "new")))
         .put("replicasets/a/old", &set("old", 1))
-        .is_fine();
+        .stays_silent();
     let none = rolling(&json!(1), &json!(0));
     three(&none).put("replicasets/a/old", &set("old", 2)).says(&[&misses(1, 2, 3)]);
     // A user scales it.
-    three(&none).put("deployments/a/d", &deployment(2, &none)).put("replicasets/a/old", &set("old", 2)).is_fine();
-    three(&json!({ "type": "Recreate" })).put("replicasets/a/old", &set("old", 0)).is_fine();
+    three(&none).put("deployments/a/d", &deployment(2, &none)).put("replicasets/a/old", &set("old", 2)).stays_silent();
+    three(&json!({ "type": "Recreate" })).put("replicasets/a/old", &set("old", 0)).stays_silent();
     // Pods were lost, of which the controller may not have heard, or has.
     let lost = || three(&one).by("node-controller").put("pods/a/3", &over(pod("3", "old"), "Failed")).by(DEPLOYMENTS);
-    lost().put("replicasets/a/old", &set("old", 2)).is_fine();
+    lost().put("replicasets/a/old", &set("old", 2)).stays_silent();
     lost().after(A_WHILE).put("replicasets/a/old", &set("old", 1)).says(&[&misses(1, 1, 2)]);
 }

@@ -28,35 +28,35 @@ fn three(policy: &str, replicas: u64) -> History {
 
 #[test]
 fn pods_come_one_after_the_other() {
-    three("OrderedReady", 3).is_fine();
+    three("OrderedReady", 3).stays_silent();
     let start = |policy| History::new().put("statefulsets/a/db", &set(policy, 0, 3)).by(CONTROLLER);
-    start("Parallel").put("pods/a/db-1", &pod("1")).is_fine();
+    start("Parallel").put("pods/a/db-1", &pod("1")).stays_silent();
     let early = "/registry/pods/a/db-1: is made while number 0 is not ready";
     start("OrderedReady").put("pods/a/db-1", &pod("1")).says(&[early]);
     start("OrderedReady").put("pods/a/db-0", &pod("0")).put("pods/a/db-1", &pod("1")).says(&[early]);
     // The first number is another.
     let from_one = || History::new().put("statefulsets/a/db", &set("OrderedReady", 1, 3)).by(CONTROLLER);
-    from_one().put("pods/a/db-1", &pod("1")).is_fine();
+    from_one().put("pods/a/db-1", &pod("1")).stays_silent();
     // One was ready a moment ago.
     let lost = |seconds| three("OrderedReady", 4).by_users().gone("pods/a/db-1").by(CONTROLLER).after(seconds);
-    lost(10).put("pods/a/db-3", &pod("3")).is_fine();
+    lost(10).put("pods/a/db-3", &pod("3")).stays_silent();
     lost(A_WHILE).put("pods/a/db-3", &pod("3")).says(&["/registry/pods/a/db-3: is made while number 1 is not ready"]);
 }
 
 #[test]
 fn pods_go_from_the_top() {
-    three("OrderedReady", 2).put("pods/a/db-2", &terminating(pod("2"))).is_fine();
+    three("OrderedReady", 2).put("pods/a/db-2", &terminating(pod("2"))).stays_silent();
     let goes = |ordinal: u64, above: u64| {
         format!("/registry/pods/a/db-{ordinal}: is deleted while number {above} is there, or not ready")
     };
     three("OrderedReady", 1).put("pods/a/db-1", &terminating(pod("1"))).says(&[&goes(1, 2)]);
-    three("Parallel", 1).put("pods/a/db-1", &terminating(pod("1"))).is_fine();
+    three("Parallel", 1).put("pods/a/db-1", &terminating(pod("1"))).stays_silent();
     // The one above is still about to go.
     let going = || three("OrderedReady", 1).put("pods/a/db-2", &terminating(pod("2")));
     going().put("pods/a/db-1", &terminating(pod("1"))).says(&[&goes(1, 2)]);
-    going().gone("pods/a/db-2").put("pods/a/db-1", &terminating(pod("1"))).is_fine();
+    going().gone("pods/a/db-2").put("pods/a/db-1", &terminating(pod("1"))).stays_silent();
     // Whom others delete is theirs to say.
-    three("OrderedReady", 1).by_users().put("pods/a/db-1", &terminating(pod("1"))).is_fine();
+    three("OrderedReady", 1).by_users().put("pods/a/db-1", &terminating(pod("1"))).stays_silent();
 }
 
 #[test]
@@ -67,10 +67,10 @@ fn one_pod_at_a_time_is_updated() {
     replaced().put("pods/a/db-1", &terminating(pod("1"))).says(&[early]);
     let again = || replaced().gone("pods/a/db-2").put("pods/a/db-2", &pod("2b"));
     again().put("pods/a/db-1", &terminating(pod("1"))).says(&[early]);
-    again().put("pods/a/db-2", &ready(pod("2b"))).put("pods/a/db-1", &terminating(pod("1"))).is_fine();
+    again().put("pods/a/db-2", &ready(pod("2b"))).put("pods/a/db-1", &terminating(pod("1"))).stays_silent();
     // Somebody else's doing, of which it may not have heard.
     let lost =
         |seconds| three("OrderedReady", 3).by_users().put("pods/a/db-2", &pod("2")).by(CONTROLLER).after(seconds);
-    lost(10).put("pods/a/db-1", &terminating(pod("1"))).is_fine();
+    lost(10).put("pods/a/db-1", &terminating(pod("1"))).stays_silent();
     lost(A_WHILE).put("pods/a/db-1", &terminating(pod("1"))).says(&[early]);
 }
