@@ -105,7 +105,9 @@ fn reconciles(cluster: &TestCluster) -> Result<Times> {
     let mut all = Times::new();
     for line in cluster.metrics().lines() {
         let Some(rest) = line.strip_prefix("controller_runtime_reconcile_time_seconds_") else { continue };
-        let Some((what, rest)) = rest.split_once("{controller=\"") else { continue };
+        let Some((what, rest)) = rest.split_once("{controller=\"").filter(|(what, _)| *what != "bucket") else {
+            continue;
+        };
         let Some((name, value)) = rest.split_once("\"} ") else { continue };
         let known = all.entry(name.to_owned()).or_default();
         match what {
