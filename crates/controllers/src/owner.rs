@@ -7,7 +7,7 @@ use rkube_operator::events::{Recorder, Reference};
 use rkube_operator::kube::{self, Client};
 use rkube_operator::process::held;
 use rkube_operator::written::carried;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
@@ -225,10 +225,14 @@ impl Owner<'_> {
         (gone, failed)
     }
 
-    /// Writes the status. The object's resource version from now on; None: it is gone.
-    pub async fn write_status(&self, object: &Value) -> Result<Option<String>, Error> {
-        let path = format!("{}/status", self.path());
-        match requests::replace(self.client, &path, object).await {
+    /// Writes the status, of the state that is known. The object's resource version from now on; None: it is gone.
+    pub async fn write_status(&self, status: &impl Serialize) -> Result<Option<String>, Error> {
+        self.write_status_of(&self.item.revision.to_string(), status).await
+    }
+
+    /// The same of the state of a version: one that this owner has written since.
+    pub async fn write_status_of(&self, version: &str, status: &impl Serialize) -> Result<Option<String>, Error> {
+        match requests::replace_status(self.client, &self.path(), self.item, version, status).await {
             Err(error) if is_not_found(&error) => Ok(None),
             other => Ok(Some(other?.metadata.resource_version)),
         }

@@ -27,6 +27,7 @@ use kube::client::Body;
 use kube::core::ApiResource;
 use parking_lot::{Mutex, RwLock};
 use rkube_machinery::Text;
+use rkube_machinery::json::Scan;
 use rkube_machinery::selector::labels::Selector;
 use serde::Deserialize;
 use tokio::sync::Notify;
@@ -329,7 +330,7 @@ struct Answer {
 impl Answer {
     /// Reads no more than has to be: objects mostly begin with their metadata.
     fn read(json: &[u8]) -> Option<Answer> {
-        let mut scan = Scan { rest: json };
+        let mut scan = Scan::new(json);
         let (mut is_status, mut name) = (false, None);
         scan.open(b'{')?;
         while let Some(field) = scan.field()? {
@@ -366,84 +367,6 @@ impl Answer {
             }
         }
         None
-    }
-}
-
-/// Goes through JSON that a server wrote; gives up at anything that is not well-formed.
-struct Scan<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Scan<'a> {
-    fn blanks(&mut self) {
-        self.rest = self.rest.trim_ascii_start();
-    }
-
-    fn open(&mut self, bracket: u8) -> Option<()> {
-        self.blanks();
-        self.rest = self.rest.strip_prefix(&[bracket])?;
-        Some(())
-    }
-
-    /// The next field of an object, up to its value; `Some(None)` at its end.
-    fn field(&mut self) -> Option<Option<&'a [u8]>> {
-        self.blanks();
-        if let Some(rest) = self.rest.strip_prefix(b",") {
-            self.rest = rest;
-            self.blanks();
-        }
-        if let Some(rest) = self.rest.strip_prefix(b"}") {
-            self.rest = rest;
-            return Some(None);
-        }
-        let field = self.text()?;
-        self.open(b':')?;
-        Some(Some(field))
-    }
-
-    /// A text as it is written, escapes and all.
-    fn text(&mut self) -> Option<&'a [u8]> {
-        self.open(b'"')?;
-        let mut at = 0;
-        loop {
-            match self.rest.get(at)? {
-                b'"' => break,
-                b'\\' => at += 2,
-                _ => at += 1,
-            }
-        }
-        let (text, rest) = self.rest.split_at(at);
-        self.rest = &rest[1..];
-        Some(text)
-    }
-
-    /// Passes a value of any form.
-    fn skip(&mut self) -> Option<()> {
-        let mut depth = 0_usize;
-        loop {
-            self.blanks();
-            match self.rest.first()? {
-                b'"' => {
-                    self.text()?;
-                }
-                b'{' | b'[' => {
-                    depth += 1;
-                    self.rest = &self.rest[1..];
-                }
-                b'}' | b']' => {
-                    depth = depth.checked_sub(1)?;
-                    self.rest = &self.rest[1..];
-                }
-                b',' | b':' => self.rest = &self.rest[1..],
-                _ => {
-                    let end = self.rest.iter().position(|byte| b",:]} \n\r\t".contains(byte))?;
-                    self.rest = &self.rest[end..];
-                }
-            }
-            if depth == 0 {
-                return Some(());
-            }
-        }
     }
 }
 

@@ -72,9 +72,7 @@ impl Manager {
         if *status == cron.status {
             return Ok(());
         }
-        let mut object = requests::whole(&cron.item)?;
-        object["status"] = serde_json::to_value(status)?;
-        owner.write_status(&object).await.map(drop)
+        owner.write_status(status).await.map(drop)
     }
 
     async fn delete(&self, owner: Owner<'_>, name: &str) -> Result<(), Error> {

@@ -116,12 +116,26 @@ impl Fields {
             } else if !has(self.hour, now.hour()) {
                 // Hours are counted as they pass: where clocks are changed one may be missing, or be there twice.
                 at += HOUR - i64::from(now.minute()) * MINUTE - i64::from(now.second());
-            } else if now.second() != 0 || !has(self.minute, now.minute()) {
+            } else if now.second() != 0 {
                 at += MINUTE - i64::from(now.second());
+            } else if !has(self.minute, now.minute()) {
+                at += MINUTE * self.minutes_from(at, now, zone)?;
             } else {
                 return Some(at);
             }
         }
+    }
+}
+
+impl Fields {
+    /// In how many minutes there is one of those that are named, or the next hour. One, where clocks are changed before.
+    fn minutes_from(&self, at: i64, now: DateTime, zone: &TimeZone) -> Option<i64> {
+        let later = self.minute.checked_shr(u32::try_from(now.minute()).ok()?).unwrap_or(0);
+        let left = 60 - i64::from(now.minute());
+        let minutes = if later == 0 { left } else { i64::from(later.trailing_zeros()) };
+        let then = local(at + MINUTE * minutes, zone)?;
+        let passed = now.duration_until(then).as_secs();
+        Some(if passed == MINUTE * minutes { minutes } else { 1 })
     }
 }
 
@@ -208,10 +222,36 @@ mod tests {
             ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", Some("2026-03-30T00:30:00Z")),
             ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", Some("2026-10-25T00:30:00Z")),
             ("30 2 * * *", "Europe/Berlin", "2026-10-25T00:30:00Z", Some("2026-10-25T01:30:00Z")),
+            // Half an hour that comes twice, at 02:00 in the morning, and one that is left out.
+            ("45 1 * * *", "Australia/Lord_Howe", "2026-04-04T14:45:00Z", Some("2026-04-04T15:15:00Z")),
+            ("10,45 * * * *", "Australia/Lord_Howe", "2026-04-04T14:50:00Z", Some("2026-04-04T15:15:00Z")),
+            ("10,35 * * * *", "Australia/Lord_Howe", "2026-10-03T15:10:00Z", Some("2026-10-03T15:35:00Z")),
         ];
         for (text, name, after, expected) in table {
             let schedule = Schedule::parse(text, zone(name).unwrap()).unwrap();
             assert_eq!(schedule.next(seconds(after)), expected.map(seconds), "{text} {name} {after}");
+        }
+    }
+
+    #[test]
+    fn no_minute_is_passed_over_where_clocks_are_changed() {
+        let texts = ["* * * * *", "0 */6 * * *", "10,45 1-3 * * *", "5,35 * * * *", "59 2 * * *"];
+        let moments = ["2026-03-28T23:00:00Z", "2026-10-24T23:00:00Z", "2026-04-04T13:00:00Z", "2026-10-03T13:00:00Z"];
+        for name in ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu"] {
+            let zone = zone(name).unwrap();
+            for (text, moment) in texts.iter().flat_map(|text| moments.map(|moment| (text, moment))) {
+                let schedule = Schedule::parse(text, zone.clone()).unwrap();
+                let Schedule::Fields(fields, _) = &schedule else { panic!("{text}") };
+                let is_named = |at: i64| {
+                    let now = local(at, &zone).unwrap();
+                    has(fields.hour, now.hour()) && has(fields.minute, now.minute())
+                };
+                for after in (seconds(moment)..).step_by(17 * 60 + 1).take(40) {
+                    let minutes = (after.div_euclid(MINUTE) + 1)..;
+                    let expected = minutes.map(|minute| minute * MINUTE).find(|at| is_named(*at));
+                    assert_eq!(schedule.next(after), expected, "{text} {name} {after}");
+                }
+            }
         }
     }
 

@@ -19,7 +19,7 @@ use crate::history::{self, REVISION_HASH, Revision};
 use crate::nodes::Node;
 use crate::owner::{Error, Kind, Owner, Template, path_of};
 use crate::pods::{self, Pod};
-use crate::requests::{self, is_namespace_terminating};
+use crate::requests::is_namespace_terminating;
 
 pub static DAEMON_SET: Kind =
     Kind { api_version: "apps/v1", kind: "DaemonSet", base: "/apis/apps/v1", plural: "daemonsets" };
@@ -74,9 +74,7 @@ impl Manager {
         let (made, done) = self.act(owner, key, set, &hash, planned).await;
         let status = plan::status(&look);
         if status != set.status {
-            let mut object = requests::whole(&set.item)?;
-            object["status"] = serde_json::to_value(&status)?;
-            owner.write_status(&object).await?;
+            owner.write_status(&status).await?;
         }
         done?;
         revisions::forget(owner, set, &old, &pods).await?;

@@ -63,9 +63,9 @@ async fn create(owner: Owner<'_>, set: &DaemonSet, number: i64) -> Result<String
                 return Ok(hash);
             }
             // The next one will have another name.
-            let mut object = requests::whole(owner.item)?;
-            object["status"]["collisionCount"] = (set.status.collision_count.unwrap_or(0) + 1).into();
-            owner.write_status(&object).await?;
+            let mut status = requests::whole(owner.item)?["status"].take();
+            status["collisionCount"] = (set.status.collision_count.unwrap_or(0) + 1).into();
+            owner.write_status(&status).await?;
             Err(Error::Wait(format!("the name {name} is taken by another revision")))
         }
         other => {

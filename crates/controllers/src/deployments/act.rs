@@ -305,13 +305,17 @@ impl Manager {
         revision: Option<&str>,
         status: &Status,
     ) -> Result<(), Error> {
-        let mut object = requests::whole(&deployment.item)?;
-        object["status"] = serde_json::to_value(status)?;
-        if let Some(revision) = revision {
-            annotate(&mut object, &[(REVISION.into(), revision.into())]);
-        }
-        let path = format!("{}/status", path(deployment));
-        match requests::replace(&self.client, &path, &object).await {
+        let (path, version) = (path(deployment), deployment.item.revision.to_string());
+        let written = match revision {
+            None => requests::replace_status(&self.client, &path, &deployment.item, &version, status).await,
+            Some(revision) => {
+                let mut object = requests::whole(&deployment.item)?;
+                object["status"] = serde_json::to_value(status)?;
+                annotate(&mut object, &[(REVISION.into(), revision.into())]);
+                requests::replace(&self.client, &format!("{path}/status"), &object).await
+            }
+        };
+        match written {
             Err(error) if is_not_found(&error) => Ok(()),
             other => other.map(drop).map_err(Error::from),
         }

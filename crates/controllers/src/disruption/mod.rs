@@ -130,11 +130,10 @@ impl Manager {
     /// Of no other state than the one that was seen: an eviction may have been granted in the meantime.
     async fn write(&self, budget: &Budget, status: Option<Status>) -> Result<Action, Error> {
         let Some(status) = status else { return Ok(Action::done()) };
-        let mut object = requests::whole(&budget.item)?;
-        object["status"] = serde_json::to_value(status)?;
         let Key { namespace, name } = budget.key();
-        let path = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/{name}/status");
-        match requests::replace(&self.client, &path, &object).await {
+        let path = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/{name}");
+        let version = budget.item.revision.to_string();
+        match requests::replace_status(&self.client, &path, &budget.item, &version, &status).await {
             Err(error) if is_not_found(&error) => Ok(Action::done()),
             // Its pods change as fast as they do: that is no fight.
             other => Ok(other.map(|_| Action::done())?),

@@ -29,7 +29,7 @@ use crate::Context;
 
 use collector::Collector;
 use live::{Cluster, Live};
-use object::{Coordinates, Partial};
+use object::{Coordinates, Metadata};
 
 const NAME: &str = "garbage-collector-controller";
 /// The queues, by upstream's names.
@@ -181,9 +181,9 @@ fn take<L: Live>(collector: &Collector<L>, resource: &ApiResource, event: Event)
         if !object::may_matter(&item.json) && !is_known() {
             return;
         }
-        match item.parse::<Partial>() {
-            Ok(partial) => {
-                let seen = partial.metadata.seen(&resource.api_version, &resource.kind);
+        match Metadata::of(item) {
+            Ok(metadata) => {
+                let seen = metadata.seen(&resource.api_version, &resource.kind);
                 collector.change(|graph, work| graph.observe(seen, work));
             }
             Err(error) => tracing::error!(name = %item.name, %error, "an object cannot be read and is left alone"),

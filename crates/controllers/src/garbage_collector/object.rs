@@ -3,7 +3,10 @@
 use std::fmt;
 
 use rkube_machinery::Text;
+use rkube_machinery::json::Scan;
+use rkube_operator::Item;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 pub const ORPHAN: &str = "orphan";
 pub const FOREGROUND: &str = "foregroundDeletion";
@@ -120,6 +123,43 @@ pub struct OwnerReference {
 }
 
 impl Metadata {
+    /// Of an object as a source has it. What is not looked at is passed unread.
+    pub fn of(item: &Item) -> serde_json::Result<Metadata> {
+        match Metadata::scan(item) {
+            Some(metadata) => metadata,
+            None => Ok(item.parse::<Partial>()?.metadata),
+        }
+    }
+
+    /// None: something is unusual about it.
+    fn scan(item: &Item) -> Option<serde_json::Result<Metadata>> {
+        let mut scan = Scan::new(&item.json);
+        scan.open(b'{')?;
+        while scan.field()?? != b"metadata" {
+            scan.skip()?;
+        }
+        let mut metadata = Metadata {
+            name: item.name.to_string(),
+            namespace: Some(item.namespace.to_string()),
+            uid: item.uid.to_string(),
+            ..Metadata::default()
+        };
+        scan.open(b'{')?;
+        while let Some(field) = scan.field()? {
+            let value = scan.value()?;
+            let read = match field {
+                b"deletionTimestamp" => read(value, &mut metadata.deletion_timestamp),
+                b"finalizers" => read(value, &mut metadata.finalizers),
+                b"ownerReferences" => read(value, &mut metadata.owner_references),
+                _ => Ok(()),
+            };
+            if let Err(error) = read {
+                return Some(Err(error));
+            }
+        }
+        Some(Ok(metadata))
+    }
+
     pub fn has_finalizer(&self, name: &str) -> bool {
         self.finalizers.iter().flatten().any(|finalizer| finalizer == name)
     }
@@ -153,6 +193,11 @@ impl Metadata {
     }
 }
 
+fn read<T: DeserializeOwned>(value: &[u8], into: &mut T) -> serde_json::Result<()> {
+    *into = serde_json::from_slice(value)?;
+    Ok(())
+}
+
 /// Whether an object with this JSON can matter before anybody refers to it: it names owners, or its deletion waits for
 /// what is done here. Nearly all objects do not, and are not read.
 pub fn may_matter(json: &[u8]) -> bool {
@@ -179,6 +224,27 @@ mod tests {
         ];
         for (json, matters) in table {
             assert_eq!(may_matter(json.as_bytes()), matters, "{json}");
+        }
+    }
+
+    #[test]
+    fn metadata_of_an_item_are_those_of_its_text() {
+        let owners = r#""ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"o","uid":"p","controller":true}]"#;
+        let table = [
+            format!(r#"{{"kind":"Pod","metadata":{{"name":"a","namespace":"n","uid":"u",{owners}}},"spec":{{}}}}"#),
+            format!(
+                r#"{{"metadata":{{"managedFields":[{{"f:metadata":{{}}}}],"name":"a","namespace":"n",{owners},"uid":"u"}}}}"#
+            ),
+            r#"{"metadata":{"name":"a","namespace":"n","uid":"u","deletionTimestamp":"t","finalizers":["orphan"]}}"#
+                .to_owned(),
+            r#"{"metadata":{"name":"a","namespace":"n","uid":"u","finalizers":null}}"#.to_owned(),
+        ];
+        for json in table {
+            let expected = serde_json::from_str::<Partial>(&json).unwrap().metadata;
+            let item =
+                Item { namespace: "n".into(), name: "a".into(), uid: "u".into(), revision: 7, json: json.into() };
+            let metadata = Metadata::scan(&item).unwrap().unwrap();
+            assert_eq!(metadata.seen("v1", "Pod"), expected.seen("v1", "Pod"));
         }
     }
 

@@ -19,7 +19,6 @@ use crate::horizontal_pod_autoscalers::target::{Kinds, Scale};
 use crate::horizontal_pod_autoscalers::view::{Autoscaler, Status};
 use crate::owner::{Kind, Owner};
 use crate::pods::{self, Pod};
-use crate::requests;
 use crate::settings::Settings;
 
 pub static AUTOSCALER: Kind = Kind {
@@ -246,9 +245,7 @@ impl Manager {
         if *status == autoscaler.status {
             return Ok(());
         }
-        let mut object = requests::whole(&autoscaler.item).map_err(|error| error.to_string())?;
-        object["status"] = serde_json::to_value(status).map_err(|error| error.to_string())?;
-        match owner.write_status(&object).await {
+        match owner.write_status(status).await {
             Ok(_) => Ok(()),
             Err(error) => {
                 owner.warn("FailedUpdateStatus", error.told());

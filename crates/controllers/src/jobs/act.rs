@@ -9,13 +9,13 @@ use rkube_machinery::host::Clock;
 use rkube_operator::events::Recorder;
 use rkube_operator::kube::{self, Client};
 use rkube_operator::{Informer, Key, Outcome, Queue};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::jobs::backoff::Backoff;
 use crate::jobs::new_pods;
 use crate::jobs::plan::{self, Look, Step};
 use crate::jobs::track::{self, Acted, Tracking};
-use crate::jobs::view::{COMPLETE, Job, Mode, SUCCESS_CRITERIA_MET, Status};
+use crate::jobs::view::{COMPLETE, Job, Mode, SUCCESS_CRITERIA_MET};
 use crate::owner::{Error, Kind, Owner, all, path_of};
 use crate::pods::{self, Pod, TRACKING};
 use crate::requests::{self, is_not_found};
@@ -176,10 +176,11 @@ impl Manager {
         };
         let Tracking { mut status, flush, untrack, mut tracked, end } =
             track::track(job, look, pods, finish, status, flush, now);
-        let mut object = requests::whole(&job.item)?;
+        let mut version = job.item.revision.to_string();
         if flush {
-            if !write(owner, &mut object, &status).await? {
-                return Ok(());
+            match owner.write_status_of(&version, &status).await? {
+                Some(written) => version = written,
+                None => return Ok(()),
             }
             self.backoffs.lock().insert(key.clone(), (job.item.uid.clone(), look.backoff));
         }
@@ -191,7 +192,7 @@ impl Manager {
         let ended = failed.is_none() && track::end(&mut status, end.as_ref());
         flush |= ended;
         if flush {
-            write(owner, &mut object, &status).await?;
+            owner.write_status_of(&version, &status).await?;
         }
         if let Some(error) = failed {
             return Err(error.into());
@@ -243,15 +244,4 @@ pub async fn untrack(client: &Client, pod: &Pod) -> Result<(), kube::Error> {
         Err(error) if is_not_found(&error) => Ok(()),
         other => other.map(drop),
     }
-}
-
-/// Writes the status, and notes the object's new resource version. Whether the Job is there.
-async fn write(owner: Owner<'_>, object: &mut Value, status: &Status) -> Result<bool, Error> {
-    object["status"] = serde_json::to_value(status)?;
-    let version = owner.write_status(object).await?;
-    let is_there = version.is_some();
-    if let Some(version) = version {
-        object["metadata"]["resourceVersion"] = version.into();
-    }
-    Ok(is_there)
 }

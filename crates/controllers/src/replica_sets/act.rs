@@ -180,10 +180,8 @@ impl Manager {
     }
 
     async fn write_status(&self, set: &ReplicaSet, status: &Status) -> Result<(), Error> {
-        let mut object = requests::whole(&set.item)?;
-        object["status"] = serde_json::to_value(status)?;
-        let path = format!("{}/status", self.path(set));
-        match requests::replace(&self.client, &path, &object).await {
+        let version = set.item.revision.to_string();
+        match requests::replace_status(&self.client, &self.path(set), &set.item, &version, status).await {
             Err(error) if is_not_found(&error) => Ok(()),
             other => other.map(drop).map_err(Error::from),
         }

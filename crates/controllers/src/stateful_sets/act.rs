@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::history::{self, REVISION_HASH, Revision};
 use crate::owner::{self, Error, Kind, Owner, all, path_of};
 use crate::pods::{self, Phase, Pod};
-use crate::requests::{self, is_namespace_terminating};
+use crate::requests::is_namespace_terminating;
 use crate::stateful_sets::members::{Member, Shared};
 use crate::stateful_sets::plan::{self, Action, Revisions, Terms};
 use crate::stateful_sets::retention::{self, Claims};
@@ -72,9 +72,7 @@ impl Manager {
         }
         plan::complete(set, &mut plan.status);
         if plan::is_news(set, &plan.status) {
-            let mut object = requests::whole(&set.item)?;
-            object["status"] = serde_json::to_value(&plan.status)?;
-            owner.write_status(&object).await?;
+            owner.write_status(&plan.status).await?;
         }
         done?;
         self.forget(owner, set, &known, names, &pods).await?;

@@ -4,8 +4,10 @@
 //! [`write`] gives compact text with Go's HTML-safe escapes; [`write_pretty`] indents for people.
 
 mod parse;
+mod scan;
 mod write;
 
 pub(crate) use parse::Parser;
 pub use parse::{DEPTH_MAX, SyntaxError, parse, parse_exact};
+pub use scan::Scan;
 pub use write::{number, to_string, write, write_escaped, write_float, write_indented, write_pretty, write_string};
