@@ -145,7 +145,13 @@ impl Metadata {
             ..Metadata::default()
         };
         scan.open(b'{')?;
+        let mut has_uid = false;
         while let Some(field) = scan.field()? {
+            if field == b"managedFields" && has_uid {
+                // Long, and the last where fields are not in the order of their names.
+                break;
+            }
+            has_uid |= field == b"uid";
             let value = scan.value()?;
             let read = match field {
                 b"deletionTimestamp" => read(value, &mut metadata.deletion_timestamp),
