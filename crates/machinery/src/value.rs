@@ -8,6 +8,7 @@
 //!   everything else sorted by key. `decode` brings a parsed document into that form.
 //! - Strings and keys are cheap to clone (inline up to 23 bytes, shared above).
 
+mod alike;
 mod distinct;
 mod large_map;
 
