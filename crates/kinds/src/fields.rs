@@ -8,6 +8,8 @@ pub fn carry(object: &mut Value, old: &Value, field: &str) {
         Value::Null => {
             object.remove(field);
         }
+        // Most writes leave alone what they may not change, and to see that takes less than a copy.
+        value if object.get(field).is_exactly(value) => {}
         value => object.set(field, value.clone()),
     }
 }

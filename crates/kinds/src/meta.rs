@@ -45,11 +45,11 @@ impl Kind {
         } else {
             validate_update(METADATA, meta, old_meta, &mut errors);
         }
-        // What a name may begin with is a matter of the kind.
+        let repeat = self.strategy.repeats_meta.of(part);
         let right = errors.is_empty()
-            && meta.str("generateName").is_empty()
-            && (!self.strategy.checks_finalizers || knows_finalizers(meta));
-        let repeat = if right { Repeat::Nothing } else { self.strategy.repeats_meta.of(part) };
+            && (!self.strategy.checks_finalizers || knows_finalizers(meta))
+            && (repeat == Repeat::Update || self.knows_prefix(meta));
+        let repeat = if right { Repeat::Nothing } else { repeat };
         if matches!(repeat, Repeat::WholeFirst | Repeat::WholeAround | Repeat::New) {
             self.validate_meta(meta, &mut errors);
         }
@@ -67,6 +67,12 @@ impl Kind {
             self.validate_meta_update(meta, old_meta, &mut errors);
         }
         errors
+    }
+
+    /// Whether the kind takes what the name was generated from: what a name may begin with is a matter of the kind.
+    fn knows_prefix(&self, meta: &Value) -> bool {
+        let (rule, prefix) = (self.strategy.name_rule, meta.str("generateName"));
+        prefix.is_empty() || check_prefix(rule, prefix).is_empty() && check_name(rule, meta.str("name")).is_empty()
     }
 
     fn validate_meta(&self, meta: &Value, errors: &mut Errors) {
@@ -376,6 +382,10 @@ fn validate_managed_fields(path: Path<'_>, entries: &[Value], errors: &mut Error
 pub fn validate_field_manager(path: Path<'_>, manager: &str, errors: &mut Errors) {
     if manager.len() > FIELD_MANAGER_MAX_BYTES {
         errors.too_long(path, FIELD_MANAGER_MAX_BYTES);
+    }
+    // Most are plain, and then there is nothing to look up.
+    if manager.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return;
     }
     for (position, letter) in manager.char_indices() {
         if !is_printable(letter) {

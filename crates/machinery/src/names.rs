@@ -4,12 +4,15 @@
 //! allocates nothing) where all is well. The checks are matched by hand: they run on every label of every write.
 
 pub mod address;
+mod classes;
 pub mod generated;
 mod version;
 
 pub use version::compare_versions;
 
 use crate::field::{Errors, Path};
+use classes::{ALPHANUMERIC, ALPHANUMERIC_DASH, KEY, LOWER, LOWER_DASH, LOWER_DASH_UNDERSCORE};
+use classes::{all_of, framed, is_label, is_subdomain};
 
 const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
@@ -23,6 +26,9 @@ const QUALIFIED_NAME_WORDS: &str = "must consist of alphanumeric characters, '-'
 
 /// A DNS label: lower case letters, digits and dashes.
 pub fn dns1123_label(value: &str) -> Vec<String> {
+    if value.len() <= LABEL_MAX && is_label(value.as_bytes()) {
+        return Vec::new();
+    }
     let mut messages = too_long(value, LABEL_MAX);
     messages.extend(label_pattern(value));
     messages
@@ -66,7 +72,7 @@ pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     let mut messages = too_long(value, SUBDOMAIN_MAX);
     let fits = |label: &str| {
         let label = label.strip_prefix('_').unwrap_or(label);
-        framed(label.as_bytes(), is_lower_alphanumeric, |byte| is_lower_alphanumeric(byte) || b"-_".contains(&byte))
+        framed(label.as_bytes(), LOWER, LOWER_DASH_UNDERSCORE)
     };
     if !value.split('.').all(fits) {
         messages.push(pattern_error(
@@ -82,14 +88,7 @@ pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
 /// [`dns1123_subdomain`] in which capital letters are fine too.
 pub fn dns1123_subdomain_caseless(value: &str) -> Vec<String> {
     let mut messages = too_many_bytes(value, SUBDOMAIN_MAX);
-    let fits = |label: &str| {
-        framed(
-            label.as_bytes(),
-            |byte| byte.is_ascii_alphanumeric(),
-            |byte| byte.is_ascii_alphanumeric() || byte == b'-',
-        )
-    };
-    if !value.split('.').all(fits) {
+    if !value.split('.').all(|label| framed(label.as_bytes(), ALPHANUMERIC, ALPHANUMERIC_DASH)) {
         messages.push(pattern_error(
             "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an \
              alphanumeric character",
@@ -130,6 +129,9 @@ pub fn wildcard_dns1123_subdomain(value: &str) -> Vec<String> {
 
 /// The key of a label: a name, with an optional DNS subdomain and a slash before it.
 pub fn qualified_name(value: &str) -> Vec<String> {
+    if is_qualified_name(value) {
+        return Vec::new();
+    }
     let mut messages = Vec::new();
     let mut parts = value.split('/');
     let first = parts.next().unwrap_or_default();
@@ -192,7 +194,7 @@ pub fn c_identifier(value: &str) -> Vec<String> {
 /// The name of an environment variable in its strict form.
 pub fn env_var_name(value: &str) -> Vec<String> {
     let mut messages = Vec::new();
-    if !(starts_without_digit(value) && value.bytes().all(is_key_byte)) {
+    if !(starts_without_digit(value) && all_of(value.as_bytes(), KEY)) {
         messages.push(pattern_error(
             "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and \
              must not start with a digit",
@@ -219,7 +221,7 @@ pub fn relaxed_env_var_name(value: &str) -> Vec<String> {
 /// A key in the data of a ConfigMap or Secret.
 pub fn config_map_key(value: &str) -> Vec<String> {
     let mut messages = too_long(value, SUBDOMAIN_MAX);
-    if value.is_empty() || !value.bytes().all(is_key_byte) {
+    if value.is_empty() || !all_of(value.as_bytes(), KEY) {
         messages.push(pattern_error(
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
             "[-._a-zA-Z0-9]+",
@@ -240,7 +242,7 @@ pub fn port_name(value: &str) -> Vec<String> {
     };
     let bytes = value.as_bytes();
     add(
-        bytes.is_empty() || !bytes.iter().all(|byte| is_lower_alphanumeric(*byte) || *byte == b'-'),
+        bytes.is_empty() || !all_of(bytes, LOWER_DASH),
         "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
     );
     add(!bytes.iter().any(u8::is_ascii_lowercase), "must contain at least one letter (a-z)");
@@ -298,6 +300,9 @@ pub fn path_segment_name(value: &str) -> Vec<String> {
 
 /// What a segment of a path can begin with.
 pub fn path_segment_prefix(value: &str) -> Vec<String> {
+    if !value.bytes().any(|byte| matches!(byte, b'/' | b'%')) {
+        return Vec::new();
+    }
     let found = ["/", "%"].into_iter().filter(|letter| value.contains(letter));
     found.map(|letter| format!("may not contain '{letter}'")).collect()
 }
@@ -439,37 +444,23 @@ fn climbs(value: &str) -> Option<String> {
     }
 }
 
-fn is_lower_alphanumeric(byte: u8) -> bool {
-    byte.is_ascii_lowercase() || byte.is_ascii_digit()
-}
-
-fn is_key_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)
-}
-
-fn is_label(bytes: &[u8]) -> bool {
-    framed(bytes, is_lower_alphanumeric, |byte| is_lower_alphanumeric(byte) || byte == b'-')
-}
-
-fn is_subdomain(value: &str) -> bool {
-    value.split('.').all(|label| is_label(label.as_bytes()))
+/// Whether [`qualified_name`] has nothing to say.
+fn is_qualified_name(value: &str) -> bool {
+    let (prefix, name) = match value.bytes().position(|byte| byte == b'/') {
+        None => (None, value),
+        Some(slash) => (Some(&value[..slash]), &value[slash + 1..]),
+    };
+    name.len() <= LABEL_MAX
+        && is_qualified(name.as_bytes())
+        && prefix.is_none_or(|prefix| prefix.len() <= SUBDOMAIN_MAX && is_subdomain(prefix))
 }
 
 fn is_qualified(bytes: &[u8]) -> bool {
-    framed(bytes, |byte| byte.is_ascii_alphanumeric(), is_key_byte)
+    framed(bytes, ALPHANUMERIC, KEY)
 }
 
 fn starts_without_digit(value: &str) -> bool {
     value.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())
-}
-
-/// Not empty, all of `inner`, the first and the last of `edge`.
-fn framed(bytes: &[u8], edge: fn(u8) -> bool, inner: fn(u8) -> bool) -> bool {
-    match bytes {
-        [] => false,
-        [only] => edge(*only),
-        [first, middle @ .., last] => edge(*first) && edge(*last) && middle.iter().all(|byte| inner(*byte)),
-    }
 }
 
 #[cfg(test)]

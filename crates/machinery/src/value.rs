@@ -8,6 +8,7 @@
 //!   everything else sorted by key. `decode` brings a parsed document into that form.
 //! - Strings and keys are cheap to clone (inline up to 23 bytes, shared above).
 
+mod alike;
 mod distinct;
 mod large_map;
 
@@ -305,6 +306,9 @@ pub struct Map {
 /// Maps of this size and below are searched linearly.
 const LINEAR_MAX: usize = 12;
 
+/// Keys up to this length are compared without a call.
+const SHORT_MAX: usize = 16;
+
 impl Map {
     pub const fn new() -> Self {
         Map { entries: Vec::new(), sorted: true, marks: 0 }
@@ -312,8 +316,17 @@ impl Map {
 
     /// A map whose entries stay in the order in which they are added.
     pub fn in_order(entries: Vec<(Text, Value)>) -> Self {
-        let sorted = entries.windows(2).all(|pair| short_text::order(&pair[0].0, &pair[1].0).is_lt());
-        Map::of(entries, sorted)
+        let (mut sorted, mut marks) = (true, 0);
+        let mut before: Option<(&str, u64)> = None;
+        for (key, _) in &entries {
+            marks |= short_text::mark(key);
+            if sorted {
+                let first = short_text::first(key);
+                sorted = before.is_none_or(|(before, start)| start < first || start == first && before < key.as_str());
+                before = Some((key, first));
+            }
+        }
+        Map { entries, sorted, marks }
     }
 
     /// A map sorted by key; of entries with the same key the last one stays.
@@ -341,10 +354,20 @@ impl Map {
     }
 
     fn search(&self, key: &str) -> Option<usize> {
+        if key.len() > SHORT_MAX || self.entries.len() > LINEAR_MAX {
+            return self.search_long(key);
+        }
+        // Most keys are of another length, and to see that takes less than to read them.
+        self.entries.iter().position(|entry| entry.0.len() == key.len() && short_text::same(&entry.0, key))
+    }
+
+    /// For keys and maps that need more room than a quick look has.
+    #[inline(never)]
+    fn search_long(&self, key: &str) -> Option<usize> {
         if self.sorted && self.entries.len() > LINEAR_MAX {
             return self.entries.binary_search_by(|entry| short_text::order(&entry.0, key)).ok();
         }
-        self.entries.iter().position(|entry| short_text::same(&entry.0, key))
+        self.entries.iter().position(|entry| entry.0.len() == key.len() && short_text::same(&entry.0, key))
     }
 
     /// Where a new entry of this key belongs.

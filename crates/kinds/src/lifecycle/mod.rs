@@ -10,6 +10,7 @@ mod update;
 
 use rkube_machinery::Value;
 use rkube_machinery::field::Errors;
+use rkube_machinery::managed::Reset;
 use rkube_machinery::schema::Schema;
 
 use crate::kind::{Kind, Part, Requester};
@@ -41,11 +42,19 @@ impl Lifecycle<'_> {
     }
 
     /// The object as storage gives it back. Only what came with empty lists or maps can have any that are to be told
-    /// from none.
-    fn settle(&self, object: &mut Value) {
+    /// from none. `old` is what it was before.
+    fn settle(&self, object: &mut Value, old: &Value) {
         match self.kept_empties {
             true => self.schema.settle(object),
-            false => self.schema.complete(object),
+            false => self.schema.complete_beside(object, old, self.carried()),
+        }
+    }
+
+    /// A field that an update leaves exactly as it was, whatever was sent.
+    fn carried(&self) -> Option<&'static str> {
+        match (self.part, self.kind.strategy.reset_fields.status) {
+            (Part::Status, Reset::Fields(fields)) if fields.contains(&["spec"].as_slice()) => Some("spec"),
+            _ => None,
         }
     }
 }

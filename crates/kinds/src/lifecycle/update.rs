@@ -22,7 +22,7 @@ impl Lifecycle<'_> {
             Part::Other(_) => Vec::new(),
         };
         rules.canonicalize(object);
-        self.settle(object);
+        self.settle(object, old);
         managed::keep_times(old, object);
         Ok(warnings)
     }
@@ -50,6 +50,7 @@ impl Lifecycle<'_> {
         if before.has("deletionGracePeriodSeconds") {
             metadata.set_if_absent("deletionGracePeriodSeconds", before.get("deletionGracePeriodSeconds").clone());
         }
+        debug_assert!(self.carried().is_none_or(|field| object.get(field).is_exactly(old.get(field))));
         let counts = self.kind.strategy.has_generation && self.part == Part::Main;
         if counts && self.differs(object, old) && object.get("metadata").int("generation") == before.int("generation") {
             object.object_mut("metadata").set("generation", before.int("generation").wrapping_add(1));
@@ -59,11 +60,11 @@ impl Lifecycle<'_> {
     /// Whether anything but metadata and status differs. Lists that are there and empty stay for the rules to see.
     fn differs(&self, object: &mut Value, old: &Value) -> bool {
         if !self.kept_empties {
-            self.settle(object);
+            self.settle(object, old);
             return differs(object, old);
         }
         let mut settled = object.clone();
-        self.settle(&mut settled);
+        self.settle(&mut settled, old);
         differs(&settled, old)
     }
 }

@@ -50,6 +50,31 @@ fn edited_objects_are_written_in_canonical_form() {
 }
 
 #[test]
+fn changes_are_completed_as_all_else_is() {
+    for_every_kind(
+        "completing what differs",
+        5,
+        |random, kind| {
+            let old = generator::any(random, kind);
+            let new = generator::changed_again(random, kind, old.clone());
+            vec![old, new]
+        },
+        |kind, objects| {
+            let schema = kind.schema.table().unwrap();
+            let old = canonical(kind, &objects[0])?;
+            let Ok(mut edited) = road::decoded(kind, objects[1].clone()) else { return Ok(()) };
+            kind.rules.default(&mut edited);
+            edited.set("unheardOf", 1);
+            let mut expected = edited.clone();
+            decode::complete(&mut expected, schema);
+            decode::complete_beside(&mut edited, &old, schema, None);
+            let (expected, found) = (json::to_string(&expected), json::to_string(&edited));
+            if expected == found { Ok(()) } else { Err(format!("expected {expected}, found {found}")) }
+        },
+    );
+}
+
+#[test]
 fn json_to_protobuf_and_back_is_the_same() {
     for_every_kind(
         "JSON to protobuf to JSON",

@@ -6,6 +6,7 @@
 //! a time) ends the walk and is reported instead of anything noted before.
 
 pub mod base64;
+mod beside;
 mod complete;
 mod convert;
 mod direct;
@@ -15,6 +16,7 @@ mod write;
 
 use std::collections::HashSet;
 
+pub use beside::complete_beside;
 pub(crate) use complete::zero_struct;
 pub use complete::{complete, settle};
 pub use direct::direct;

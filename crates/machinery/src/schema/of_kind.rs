@@ -84,6 +84,14 @@ impl Schema {
         }
     }
 
+    /// The same for a change of an object that has that form. `carried` is a field that is known to be as it was there.
+    pub fn complete_beside(&self, value: &mut Value, old: &Value, carried: Option<&str>) {
+        match self {
+            Schema::Table(table) => decode::complete_beside(value, old, table, carried),
+            Schema::Structural(_) => sort(value),
+        }
+    }
+
     /// The object as storage gives it back, where it may have lists or maps that are there and empty.
     pub fn settle(&self, value: &mut Value) {
         match self {

@@ -19,6 +19,7 @@ use rkube_machinery::names;
 use rkube_machinery::names::address;
 
 use super::pod_spec::{self, PodOptions};
+use crate::fields::{carry, carry_metadata};
 use crate::kind::{Part, Row, RowCondition, Rules, Selectable, Subresource};
 
 const fn connection(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Subresource {
@@ -165,25 +166,6 @@ fn address_warnings(pod: &Value, old: &Value) -> Vec<String> {
         }
     }
     warnings
-}
-
-/// What a write of a subresource leaves of the client's metadata: what all writes check, and who owns what.
-fn carry_metadata(pod: &mut Value, old: &Value) {
-    let fields =
-        ["deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"];
-    let metadata = pod.object_mut("metadata");
-    for field in fields {
-        carry(metadata, old.get("metadata"), field);
-    }
-}
-
-fn carry(object: &mut Value, old: &Value, field: &str) {
-    match old.get(field) {
-        Value::Null => {
-            object.remove(field);
-        }
-        value => object.set(field, value.clone()),
-    }
 }
 
 /// The generation counts changes of the spec.

@@ -34,6 +34,9 @@ pub(super) fn prepare(pod: &mut Value, old: &Value) {
 /// A condition without a generation keeps that of the old condition of its type; the first of the new with the first
 /// of the old, and so on.
 fn keep_condition_generations(status: &mut Value, old: &Value) {
+    if old.list("conditions").iter().all(|one| one.int("observedGeneration") == 0) {
+        return;
+    }
     let mut before: BTreeMap<&str, VecDeque<i64>> = BTreeMap::new();
     for one in old.list("conditions") {
         before.entry(one.str("type")).or_default().push_back(one.int("observedGeneration"));
@@ -136,7 +139,8 @@ fn validate_transitions(
     containers: Option<&str>,
     errors: &mut Errors,
 ) {
-    if containers.is_some() && all_may_restart(spec) {
+    let none_ended = old.iter().all(|one| !one.get("state").has("terminated"));
+    if none_ended || containers.is_some() && all_may_restart(spec) {
         return;
     }
     let mut alive: BTreeMap<&str, usize> = BTreeMap::new();

@@ -55,8 +55,8 @@ pub(super) fn difference(type_name: &str, old: &Value, new: &Value) -> String {
 pub(super) fn validate_annotation_updates(pod: &Value, old: &Value, options: &PodOptions, errors: &mut Errors) {
     let metadata = Path::new("metadata");
     let path = metadata.child("annotations");
-    let of = |pod: &'_ Value| pod.get("metadata").map("annotations").clone();
-    annotations::validate_annotation_updates(path, &of(pod), &of(old), errors);
+    let (now, before) = (pod.get("metadata").map("annotations"), old.get("metadata").map("annotations"));
+    annotations::validate_annotation_updates(path, now, before, errors);
     annotations::validate_annotations(path, pod.get("metadata"), pod.get("spec"), options, errors);
 }
 
