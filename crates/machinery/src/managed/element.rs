@@ -154,13 +154,24 @@ pub(super) fn same(left: &Value, right: &Value) -> bool {
         (Value::Array(left), Value::Array(right)) => {
             left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right))
         }
-        (Value::Object(left), Value::Object(right)) => {
-            let right_index = right.index();
-            left.len() == right.len()
-                && left.iter().all(|(key, value)| right_index.get(key).is_some_and(|other| same(value, other)))
-        }
+        (Value::Object(left), Value::Object(right)) => left.len() == right.len() && same_entries(left, right),
+        (Value::String(left), Value::String(right)) => short_text::same(left, right),
         _ => left == right,
     }
+}
+
+/// Whether maps of one size are the same. Mostly their entries are in the same order.
+fn same_entries(left: &Map, right: &Map) -> bool {
+    let mut in_step = left.iter().zip(right.iter());
+    let Some(place) = in_step.position(|(left, right)| !short_text::same(left.0, right.0) || !same(left.1, right.1))
+    else {
+        return true;
+    };
+    if short_text::same(left.at(place).0, right.at(place).0) {
+        return false;
+    }
+    let right = right.index();
+    left.iter().skip(place).all(|(key, value)| right.get(key).is_some_and(|other| same(value, other)))
 }
 
 fn compare_values(left: &Value, right: &Value) -> Ordering {
@@ -232,7 +243,7 @@ fn write_value(value: &Value, out: &mut String) {
 }
 
 /// Whether the byte stands in JSON text as it is, also where HTML is escaped.
-fn is_plain(byte: u8) -> bool {
+pub(super) fn is_plain(byte: u8) -> bool {
     (0x20..0x80).contains(&byte) && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&')
 }
 
