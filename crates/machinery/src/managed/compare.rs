@@ -39,6 +39,16 @@ struct Mark {
     below: FieldSet,
 }
 
+impl Mark {
+    fn is_any(&self) -> bool {
+        self.member || !self.below.is_empty()
+    }
+
+    fn take(&mut self, element: PathElement, child: Mark) {
+        self.below.push(element, child.member, child.below);
+    }
+}
+
 #[derive(Debug, Default, PartialEq)]
 struct Found {
     added: Mark,
@@ -54,19 +64,15 @@ impl Found {
 
     /// Puts what was found for a child under its element.
     fn take(&mut self, element: PathElement, child: Found) {
-        let marks =
-            [(&mut self.added, child.added), (&mut self.modified, child.modified), (&mut self.removed, child.removed)];
-        let hits = marks.iter().filter(|(_, mark)| mark.member || !mark.below.is_empty()).count();
-        let mut element = Some(element);
-        let mut left = hits;
-        for (to, mark) in marks {
-            if !mark.member && mark.below.is_empty() {
-                continue;
-            }
-            left -= 1;
-            let name = if left == 0 { element.take() } else { element.clone() };
-            if let Some(name) = name {
-                to.below.push(name, mark.member, mark.below);
+        let Found { added, modified, removed } = child;
+        match (added.is_any(), modified.is_any(), removed.is_any()) {
+            (true, false, false) => self.added.take(element, added),
+            (false, true, false) => self.modified.take(element, modified),
+            (false, false, _) => self.removed.take(element, removed),
+            _ => {
+                self.added.take(element.clone(), added);
+                self.modified.take(element.clone(), modified);
+                self.removed.take(element, removed);
             }
         }
     }
@@ -177,8 +183,7 @@ impl Walk {
         // the same order.
         let (mut place, mut met) = (0, 0);
         for (name, value) in old.iter() {
-            let ahead =
-                (place..new.len().min(place + LOOK_AHEAD)).find(|place| short_text::same(new.at(*place).0, name));
+            let ahead = (place..new.len().min(place + LOOK_AHEAD)).find(|place| new.at(*place).0 == name);
             let other = match ahead {
                 Some(at) => {
                     place = at + 1;

@@ -148,14 +148,22 @@ impl PartialEq for PathElement {
 impl Eq for PathElement {}
 
 /// Whether two values are the same; an integer equals the float of its size.
+#[inline]
 pub(super) fn same(left: &Value, right: &Value) -> bool {
+    // Most values are texts, and most of those are found the same: that much is done without a call.
+    match (left, right) {
+        (Value::String(left), Value::String(right)) => left == right,
+        _ => same_of_any_form(left, right),
+    }
+}
+
+fn same_of_any_form(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Int(left), Value::Float(right)) | (Value::Float(right), Value::Int(left)) => *left as f64 == *right,
         (Value::Array(left), Value::Array(right)) => {
             left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right))
         }
         (Value::Object(left), Value::Object(right)) => left.len() == right.len() && same_entries(left, right),
-        (Value::String(left), Value::String(right)) => short_text::same(left, right),
         _ => left == right,
     }
 }
@@ -163,11 +171,10 @@ pub(super) fn same(left: &Value, right: &Value) -> bool {
 /// Whether maps of one size are the same. Mostly their entries are in the same order.
 fn same_entries(left: &Map, right: &Map) -> bool {
     let mut in_step = left.iter().zip(right.iter());
-    let Some(place) = in_step.position(|(left, right)| !short_text::same(left.0, right.0) || !same(left.1, right.1))
-    else {
+    let Some(place) = in_step.position(|(left, right)| left.0 != right.0 || !same(left.1, right.1)) else {
         return true;
     };
-    if short_text::same(left.at(place).0, right.at(place).0) {
+    if left.at(place).0 == right.at(place).0 {
         return false;
     }
     let right = right.index();

@@ -281,12 +281,18 @@ fn is_identical_list(left: &[Value], right: &[Value]) -> bool {
 fn is_identical(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Object(left), Value::Object(right)) => {
-            let is_same = |((left_key, left), (right_key, right)): ((&Text, &Value), (&Text, &Value))| {
-                short_text::same(left_key, right_key) && is_identical(left, right)
-            };
-            left.len() == right.len() && left.iter().zip(right.iter()).all(is_same)
+            left.len() == right.len()
+                && left.iter().zip(right.iter()).all(|((left_key, left), (right_key, right))| {
+                    left_key == right_key && (is_empty_map(left) && is_empty_map(right) || is_identical(left, right))
+                })
         }
         (Value::Array(left), Value::Array(right)) => is_identical_list(left, right),
         _ => left == right,
     }
+}
+
+/// What most of the values in `fieldsV1` are.
+#[inline]
+fn is_empty_map(value: &Value) -> bool {
+    matches!(value, Value::Object(map) if map.is_empty())
 }

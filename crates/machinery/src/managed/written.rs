@@ -14,7 +14,6 @@ const ITEMS_MAX: usize = 64;
 /// Whether the fields are written exactly as we would write them: no step is unusual, all are in order, and none goes
 /// below what the schema takes as a whole. `root`: these are all fields of an entry.
 pub(super) fn is_as_written<S: SchemaView>(fields: &Map, schema: Option<S>, root: bool) -> bool {
-    let schema = schema.map(|schema| (schema, schema.form(&Value::Null)));
     let mut last = "";
     for (index, (step, value)) in fields.iter().enumerate() {
         let Value::Object(below) = value else { return false };
@@ -24,14 +23,19 @@ pub(super) fn is_as_written<S: SchemaView>(fields: &Map, schema: Option<S>, root
             }
             continue;
         }
-        if !is_plain_step(step) || !last.is_empty() && !is_before(last, step) {
+        let is_right = match (step.as_bytes(), last.as_bytes()) {
+            ([b'f', b':', ..], []) => true,
+            ([b'f', b':', ..], _) => short_text::order(last, step).is_lt(),
+            _ => is_plain_step(step) && (last.is_empty() || is_before(last, step)),
+        };
+        if !is_right {
             return false;
         }
         last = step;
         if below.is_empty() {
             continue;
         }
-        let below_is_right = match schema.map_or(Below::Unknown, |(schema, form)| Below::of(schema, form, step)) {
+        let below_is_right = match schema.map_or(Below::Unknown, |schema| Below::of(schema, step)) {
             Below::Unknown => is_as_written::<S>(below, None, false),
             Below::Whole => false,
             Below::Parts(schema) => is_as_written(below, Some(schema), false),
@@ -53,8 +57,8 @@ enum Below<S> {
 
 impl<S: SchemaView> Below<S> {
     /// As [`collapse_atomic`](super::fields::collapse_atomic) sees it.
-    fn of(schema: S, form: Form, step: &str) -> Self {
-        let child = match (step.strip_prefix("f:"), form) {
+    fn of(schema: S, step: &str) -> Self {
+        let child = match (step.strip_prefix("f:"), schema.form(&Value::Null)) {
             (Some(name), Form::Map { .. }) => match schema.child(name) {
                 Child::Declared(child) | Child::Entry(child) => child,
                 Child::Unknown => return Below::Unknown,
@@ -71,10 +75,9 @@ impl<S: SchemaView> Below<S> {
     }
 }
 
-/// Whether the step is a field, or an item whose text is the only one that it has.
+/// Whether the step is an item whose text is the only one that it has.
 fn is_plain_step(step: &str) -> bool {
     match step.as_bytes() {
-        [b'f', b':', ..] => true,
         [b'k', b':', b'{', rest @ ..] => is_plain_key(rest),
         [b'v', b':', rest @ ..] => after_plain_value(rest).is_some_and(<[u8]>::is_empty),
         _ => false,
@@ -126,12 +129,12 @@ fn after_plain_text(written: &[u8]) -> Option<&[u8]> {
     rest[length..].strip_prefix(b"\"")
 }
 
-/// Whether two plain steps stand in their order.
+/// Whether an item stands in its order behind another plain step.
 fn is_before(left: &str, right: &str) -> bool {
     let (left_bytes, right_bytes) = (left.as_bytes(), right.as_bytes());
     // Fields before keys before values: their letters are in this order, too.
-    if left_bytes[0] != right_bytes[0] || left_bytes[0] == b'f' {
-        return short_text::order(left, right).is_lt();
+    if left_bytes[0] != right_bytes[0] {
+        return left_bytes[0] < right_bytes[0];
     }
     let common = left_bytes.iter().zip(right_bytes).take_while(|(left, right)| left == right).count();
     let is_in_text = left_bytes[..common].iter().filter(|byte| **byte == b'"').count() % 2 == 1;
