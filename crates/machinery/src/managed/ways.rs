@@ -284,7 +284,7 @@ impl<S: SchemaView> Writes<'_, S> {
         let Some(entry) = list.get_mut(index) else { return };
         let fields = entry.get_mut("fieldsV1");
         let steps = ["f:spec", "f:metadata", "f:status", ".", "x:1", "nonsense", "k:{}", "v:01", "f:a", "i:1"];
-        match self.random.below(9) {
+        match self.random.below(10) {
             0 => entry.set("time", ""),
             1 => drop(entry.remove("time")),
             2 => sort(entry),
@@ -293,6 +293,11 @@ impl<S: SchemaView> Writes<'_, S> {
             5 => fields.set(self.random.of(&steps), Value::object()),
             6 => fields.object_mut(self.random.of(&steps)).set(self.random.of(&steps), Value::object()),
             7 => fields.object_mut("f:metadata").set("f:resourceVersion", Value::object()),
+            // What was taken field by field once is taken as a whole today.
+            8 => {
+                let whole = self.random.of(&["f:whole", "f:nodeSelector", "f:selector", "f:roleRef", "f:claimRef"]);
+                fields.object_mut("f:spec").object_mut(whole).set("f:a", Value::object());
+            }
             _ => {
                 let twin = entry.clone();
                 list.push(twin);
