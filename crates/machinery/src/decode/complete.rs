@@ -57,10 +57,9 @@ fn empties_to_null(value: &mut Value, kind: &'static Type) {
     }
 }
 
-/// Completes field by field as long as the entries are exactly those that [`assemble`] would give. Where one is not,
+/// Completes entry by entry as long as the entries are exactly those that [`assemble`] would give. Where one is not,
 /// says how many entries are done.
 fn complete_in_step(map: &mut Map, kind: &'static Type) -> Result<(), usize> {
-    let count = map.len();
     let mut entries = map.iter_mut().peekable();
     let mut done = 0;
     if kind.type_meta {
@@ -73,21 +72,35 @@ fn complete_in_step(map: &mut Map, kind: &'static Type) -> Result<(), usize> {
             }
         }
     }
-    for field in kind.json_fields() {
-        match entries.next_if(|(key, _)| same(key, field.name)) {
-            Some((_, value)) => {
-                let misplaced = value.is_null() && !field.pointer && !is_null_when_zero(&field.shape);
-                if misplaced || is_omitted(value, field) {
-                    return Err(done);
-                }
-                complete_shape(value, &field.shape);
-                done += 1;
-            }
-            None if is_omitted(&Value::Null, field) => {}
-            None => return Err(done),
+    // Types have many more fields than objects: only those are looked at that are there, or have to be.
+    let mut next = 0;
+    let mut written = written_unset(kind);
+    for (key, value) in entries {
+        let position = position_from(kind, next, key).ok_or(done)?;
+        match written {
+            [first, ..] if usize::from(*first) < position => return Err(done),
+            [first, rest @ ..] if usize::from(*first) == position => written = rest,
+            _ => {}
         }
+        let field = kind.json_field(position);
+        let misplaced = value.is_null() && !field.pointer && !is_null_when_zero(&field.shape);
+        if misplaced || is_omitted(value, field) {
+            return Err(done);
+        }
+        if matches!(value, Value::Object(_) | Value::Array(_)) {
+            complete_shape(value, &field.shape);
+        }
+        next = position + 1;
+        done += 1;
     }
-    if done == count { Ok(()) } else { Err(done) }
+    if written.is_empty() { Ok(()) } else { Err(done) }
+}
+
+/// Where the field of this name stands, if that is at `start` or behind. The next one is mostly one of the next few.
+fn position_from(kind: &'static Type, start: usize, name: &str) -> Option<usize> {
+    let near = start..kind.json_len().min(start + 3);
+    let found = near.into_iter().find(|position| same(kind.json_field(*position).name, name));
+    found.or_else(|| kind.position(name).filter(|position| *position >= start))
 }
 
 fn complete_shape(value: &mut Value, shape: &Shape) {

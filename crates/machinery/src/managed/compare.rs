@@ -6,6 +6,11 @@ use super::view::{Child, Form, List, SchemaView};
 use crate::short_text;
 use crate::value::{Map, Text, Value, text_of};
 
+/// How many entries of a map are tried before one is looked up.
+const LOOK_AHEAD: usize = 3;
+/// So many items of a list are told apart by comparing each with all others.
+const PAIRED_MAX: usize = 8;
+
 /// The paths that the newer object added, changed and removed. No path is in two of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
@@ -28,13 +33,23 @@ impl Comparison {
 }
 
 /// A path's membership and what is below it.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Mark {
     member: bool,
     below: FieldSet,
 }
 
-#[derive(Default)]
+impl Mark {
+    fn is_any(&self) -> bool {
+        self.member || !self.below.is_empty()
+    }
+
+    fn take(&mut self, element: PathElement, child: Mark) {
+        self.below.push(element, child.member, child.below);
+    }
+}
+
+#[derive(Debug, Default, PartialEq)]
 struct Found {
     added: Mark,
     modified: Mark,
@@ -49,19 +64,15 @@ impl Found {
 
     /// Puts what was found for a child under its element.
     fn take(&mut self, element: PathElement, child: Found) {
-        let marks =
-            [(&mut self.added, child.added), (&mut self.modified, child.modified), (&mut self.removed, child.removed)];
-        let hits = marks.iter().filter(|(_, mark)| mark.member || !mark.below.is_empty()).count();
-        let mut element = Some(element);
-        let mut left = hits;
-        for (to, mark) in marks {
-            if !mark.member && mark.below.is_empty() {
-                continue;
-            }
-            left -= 1;
-            let name = if left == 0 { element.take() } else { element.clone() };
-            if let Some(name) = name {
-                to.below.push(name, mark.member, mark.below);
+        let Found { added, modified, removed } = child;
+        match (added.is_any(), modified.is_any(), removed.is_any()) {
+            (true, false, false) => self.added.take(element, added),
+            (false, true, false) => self.modified.take(element, modified),
+            (false, false, _) => self.removed.take(element, removed),
+            _ => {
+                self.added.take(element.clone(), added);
+                self.modified.take(element.clone(), modified);
+                self.removed.take(element, removed);
             }
         }
     }
@@ -164,17 +175,31 @@ impl Walk {
     }
 
     fn maps<S: SchemaView>(&mut self, old: Option<&Map>, new: Option<&Map>, schema: S) -> Found {
+        const NONE: &Map = &Map::new();
+        let (old, new) = (old.unwrap_or(NONE), new.unwrap_or(NONE));
         let mut found = Found::default();
-        let (in_old, in_new) = (old.map(Map::index), new.map(Map::index));
-        for (name, value) in old.into_iter().flat_map(Map::iter) {
-            let other = in_new.as_ref().and_then(|new| new.get(name));
+        let mut new_by_key = None;
+        // Where in the new map the next entry is looked for first, and how many were found so: both maps are mostly in
+        // the same order.
+        let (mut place, mut met) = (0, 0);
+        for (name, value) in old.iter() {
+            let ahead = (place..new.len().min(place + LOOK_AHEAD)).find(|place| new.at(*place).0 == name);
+            let other = match ahead {
+                Some(at) => {
+                    place = at + 1;
+                    met += 1;
+                    Some(new.at(at).1)
+                }
+                None => new_by_key.get_or_insert_with(|| new.index()).get(name),
+            };
             // Most fields of most writes stay as they are: the schema is asked only about those that do not.
             if !other.is_some_and(|other| same(value, other)) {
                 self.entry(name, Some(value), other, schema, &mut found);
             }
         }
-        for (name, value) in new.into_iter().flat_map(Map::iter) {
-            if !in_old.as_ref().is_some_and(|old| old.contains(name)) {
+        if met < new.len() {
+            let old_by_key = old.index();
+            for (name, value) in new.iter().filter(|(name, _)| !old_by_key.contains(name)) {
                 self.entry(name, None, Some(value), schema, &mut found);
             }
         }
@@ -200,6 +225,13 @@ impl Walk {
     }
 
     fn lists<S: SchemaView>(&mut self, kind: List, old: &[Value], new: &[Value], schema: S) -> Found {
+        if kind == List::Keyed && are_pairs(old, new, schema.keys()) {
+            return self.pairs(old, new, schema);
+        }
+        self.by_element(kind, old, new, schema)
+    }
+
+    fn by_element<S: SchemaView>(&mut self, kind: List, old: &[Value], new: &[Value], schema: S) -> Found {
         let before = self.index(kind, old, schema);
         let after = self.index(kind, new, schema);
         let mut found = Found::default();
@@ -213,6 +245,19 @@ impl Walk {
         }
         for (element, news) in right {
             self.item(element, &[], &news, schema, &mut found);
+        }
+        found.settle();
+        found
+    }
+
+    /// Lists with the same items in the same order, see [`are_pairs`].
+    fn pairs<S: SchemaView>(&mut self, old: &[Value], new: &[Value], schema: S) -> Found {
+        let mut found = Found::default();
+        for (old, new) in old.iter().zip(new).filter(|(old, new)| !same(old, new)) {
+            match item_element(List::Keyed, schema, new) {
+                Ok(element) => self.item(element, &[old], &[new], schema, &mut found),
+                Err(_) => self.broken = true,
+            }
         }
         found.settle();
         found
@@ -272,6 +317,24 @@ impl Walk {
         };
         found.take(element, child);
     }
+}
+
+/// Whether the lists are short, have all the keys of their items written out, and no two items of a list but those at
+/// the same place of both have the same. Then nothing has to be made to find out which belong together.
+fn are_pairs(old: &[Value], new: &[Value], keys: &[impl AsRef<str>]) -> bool {
+    let same_key = |one: &Value, other: &Value, key: &str| match (one.get(key), other.get(key)) {
+        (Value::String(one), Value::String(other)) => Some(short_text::same(one, other)),
+        (Value::Int(one), Value::Int(other)) => Some(one == other),
+        _ => None,
+    };
+    let is_pair = |(one, other)| keys.iter().all(|key| same_key(one, other, key.as_ref()) == Some(true));
+    let differ = |one, other| keys.iter().any(|key| same_key(one, other, key.as_ref()) == Some(false));
+    let are_distinct = || (1..new.len()).all(|index| new[..index].iter().all(|other| differ(other, &new[index])));
+    !keys.is_empty()
+        && old.len() == new.len()
+        && new.len() <= PAIRED_MAX
+        && old.iter().zip(new).all(is_pair)
+        && are_distinct()
 }
 
 /// Why an item of a list has no identity.
@@ -343,5 +406,90 @@ fn leaf(old: Option<&Value>, new: Option<&Value>) -> Found {
         (None, _) => Found::marked(true, false, false),
         (_, None) => Found::marked(false, false, true),
         (Some(old), Some(new)) => Found::marked(false, !same(old, new), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::managed::TableView;
+    use crate::schema::TypeRef;
+
+    fn conditions() -> TableView {
+        let pod = TableView::of(TypeRef::find("io.k8s.api.core.v1.Pod").unwrap());
+        let child = |view: TableView, name: &str| match view.child(name) {
+            Child::Declared(child) => child,
+            _ => panic!("a field"),
+        };
+        child(child(pod, "status"), "conditions")
+    }
+
+    fn entries() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
+        let value = prop_oneof![
+            proptest::sample::select(vec!["a", "b", "c", "d", "e"]).prop_map(Value::from),
+            (1..3i64).prop_map(Value::Int),
+            Just(Value::Null),
+        ];
+        proptest::collection::vec((proptest::sample::select(vec!["type", "status", "reason", "message"]), value), 1..4)
+    }
+
+    fn item() -> impl Strategy<Value = Value> {
+        entries()
+            .prop_map(|entries| entries.into_iter().map(|(key, value)| (Text::new(key), value)).collect::<Vec<_>>())
+            .prop_map(|entries| Value::Object(Map::sorted(entries)))
+    }
+
+    proptest! {
+        #[test]
+        fn items_in_pairs_are_those_of_one_element(
+            types in proptest::collection::vec("[a-f]", 0..5),
+            mut old in proptest::collection::vec(item(), 0..5),
+            mut new in proptest::collection::vec(item(), 0..5),
+        ) {
+            for (index, kind) in types.iter().enumerate() {
+                for list in [&mut old, &mut new] {
+                    if let Some(item) = list.get_mut(index) {
+                        item.set("type", kind.as_str());
+                    }
+                }
+            }
+            let schema = conditions();
+            if are_pairs(&old, &new, schema.keys()) {
+                let (mut one, mut other) = (Walk { broken: false }, Walk { broken: false });
+                let found = (one.pairs(&old, &new, schema), one.broken);
+                prop_assert_eq!(found, (other.by_element(List::Keyed, &old, &new, schema), other.broken));
+            }
+        }
+
+        #[test]
+        fn the_order_of_entries_does_not_matter(
+            old in proptest::collection::btree_map("[a-h]", "[ab]", 0..9),
+            new in proptest::collection::btree_map("[a-h]", "[ab]", 0..9),
+            turn in 0usize..9,
+        ) {
+            let in_order: Map = new.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            let mut turned = in_order.clone().into_entries();
+            let by = turn % turned.len().max(1);
+            turned.rotate_left(by);
+            let old: Map = old.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            let (old, in_order) = (Value::Object(old), Value::Object(in_order));
+            let turned = Value::Object(Map::in_order(turned));
+            let compare = |new: &Value| Comparison::of(&old, new, TableView::Deduced).unwrap();
+            let Comparison { added, modified, removed } = compare(&in_order);
+            for (name, value) in old.as_map().iter() {
+                let path = [PathElement::Field(name.clone())];
+                let is = (added.contains(&path), modified.contains(&path), removed.contains(&path));
+                let other = in_order.as_map().get(name);
+                prop_assert_eq!(is, (false, other.is_some_and(|other| other != value), other.is_none()));
+            }
+            for (name, _) in in_order.as_map().iter() {
+                let is_new = !old.as_map().contains(name);
+                prop_assert_eq!(added.contains(&[PathElement::Field(name.clone())]), is_new);
+            }
+            prop_assert_eq!(compare(&turned), Comparison { added, modified, removed });
+            prop_assert!(same(&in_order, &turned) && same(&in_order, &old) == (in_order == old));
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::json;
 use crate::value::{Map, Text, Value, key};
 
 /// Update entries above this number are put together, oldest first.
-const UPDATERS_MAX: usize = 10;
+pub(super) const UPDATERS_MAX: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 /// Longer lists are looked up in by hash.
 const INDEXED_MIN: usize = 16;
@@ -101,7 +101,7 @@ impl Entry {
         if self.applied { "Apply" } else { "Update" }
     }
 
-    fn read(value: &Value, index: usize, stored: bool) -> Result<Entry, EntryError> {
+    pub(super) fn read(value: &Value, index: usize, stored: bool) -> Result<Entry, EntryError> {
         let applied = match value.str("operation") {
             "Apply" => true,
             "Update" => false,
@@ -140,7 +140,7 @@ impl Entry {
         self.written = None;
     }
 
-    fn write(self) -> Value {
+    pub(super) fn write(self) -> Value {
         let mut entry = Vec::with_capacity(7);
         let operation = self.operation();
         if !self.manager.is_empty() {
@@ -213,11 +213,15 @@ pub(super) fn take(object: &mut Value) -> Value {
 /// Writes the entries as the last field of the object's metadata; none, where there are none.
 pub(super) fn put(object: &mut Value, mut entries: Vec<Entry>) {
     take(object);
-    if entries.is_empty() {
+    sort(&mut entries);
+    place(object, entries.into_iter().map(Entry::write).collect());
+}
+
+/// Makes the list the last field of the metadata of an object that has none.
+pub(super) fn place(object: &mut Value, list: Vec<Value>) {
+    if list.is_empty() {
         return;
     }
-    sort(&mut entries);
-    let list = entries.into_iter().map(Entry::write).collect::<Vec<_>>();
     let metadata = object.object_mut("metadata").make_map();
     let mut fields = std::mem::take(metadata).into_entries();
     fields.push((const { key("managedFields") }, Value::Array(list)));

@@ -20,12 +20,16 @@ mod new_object;
 mod owners;
 mod scale;
 mod set;
+mod short_way;
 mod text;
 mod validate;
 mod view;
+mod written;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod ways;
 
 pub use apply::{ApplyError, apply, unconvertible, unreadable};
 pub use compare::Comparison;
@@ -37,6 +41,7 @@ pub use view::{Child, Form, List, Scalar, SchemaView, TableView};
 
 use crate::value::{Map, Value};
 use entries::Entry;
+use owners::Scene;
 
 /// Who writes, and how.
 #[derive(Clone, Copy, Debug)]
@@ -78,11 +83,18 @@ pub fn track_update<S: SchemaView>(
     convert: Option<Convert<'_, S>>,
 ) {
     let sent = entries::take(new);
-    let mut entries = known_entries(live, &sent, context);
+    let scene = Scene { schema, context, reset, convert };
+    if let Err(sent) = short_way::track(&scene, live, new, sent) {
+        track_the_long_way(&scene, live, new, &sent);
+    }
+}
+
+/// The same for any object, by sets of what each owner has.
+fn track_the_long_way<S: SchemaView>(scene: &Scene<'_, S>, live: &Value, new: &mut Value, sent: &Value) {
+    let mut entries = known_entries(live, sent, scene.context);
     if entries.is_empty() && !live.get("metadata").str("uid").is_empty() {
         return;
     }
-    let scene = owners::Scene { schema, context, reset, convert };
     if scene.track(live, new, &mut entries) {
         entries::put(new, entries);
     }

@@ -92,8 +92,7 @@ impl<S: SchemaView> Scene<'_, S> {
         own: Option<&Entry>,
         force: bool,
     ) -> Result<Comparison, Refusal> {
-        let mut changed = Comparison::of(old, new, self.schema).ok_or(Refusal::Shape)?;
-        self.filter(&mut changed);
+        let changed = self.changed(old, new).ok_or(Refusal::Shape)?;
         let mut others: Vec<(Text, Option<Comparison>)> = Vec::new();
         let mut conflicts = Vec::new();
         let is_own = |entry: &Entry| own.is_some_and(|own| own.is_same(entry));
@@ -157,6 +156,13 @@ impl<S: SchemaView> Scene<'_, S> {
             Some(convert) => convert(object, version),
             None => Some((object.clone(), self.schema)),
         }
+    }
+
+    /// What the write changes, but for what it cannot; none where an object does not follow the schema.
+    pub(super) fn changed(&self, old: &Value, new: &Value) -> Option<Comparison> {
+        let mut changed = Comparison::of(old, new, self.schema)?;
+        self.filter(&mut changed);
+        Some(changed)
     }
 
     fn changed_in(&self, version: &str, old: &Value, new: &Value) -> Option<Comparison> {
