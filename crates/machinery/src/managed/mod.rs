@@ -27,9 +27,9 @@ mod view;
 mod written;
 
 #[cfg(test)]
-mod tests;
+mod short_way_tests;
 #[cfg(test)]
-mod ways;
+mod tests;
 
 pub use apply::{ApplyError, apply, unconvertible, unreadable};
 pub use compare::Comparison;
