@@ -1,4 +1,5 @@
-//! The flags that tune controllers: those of kube-controller-manager, with its names and defaults.
+//! The flags that tune controllers: those of kube-controller-manager, with its names, and its defaults unless their
+//! settings say otherwise.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -98,6 +99,10 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "COUNT", default_value = "5")]
     pub concurrent_ephemeralvolume_syncs: NonZeroUsize,
 
+    /// How many objects are looked at, and deleted, at a time because their owners are gone
+    #[arg(long, value_name = "COUNT", default_value = "256")]
+    pub concurrent_gc_syncs: NonZeroUsize,
+
     /// How many Jobs are worked on at a time
     #[arg(long, value_name = "COUNT", default_value = "5")]
     pub concurrent_job_syncs: NonZeroUsize,
@@ -105,6 +110,10 @@ pub struct ControllerFlags {
     /// How many namespaces that are to go are worked on at a time
     #[arg(long, value_name = "COUNT", default_value = "10")]
     pub concurrent_namespace_syncs: NonZeroUsize,
+
+    /// How often namespaces that are to go are looked at at least; 0 for no such limit
+    #[arg(long, value_name = "DURATION", default_value = "5m0s")]
+    pub namespace_sync_period: GoDuration,
 
     /// How many ReplicaSets are worked on at a time
     #[arg(long, value_name = "COUNT", default_value = "5")]
@@ -228,7 +237,9 @@ impl ControllerFlags {
             concurrent_deployment_syncs: self.concurrent_deployment_syncs.get(),
             concurrent_endpoint_syncs: self.concurrent_endpoint_syncs.get(),
             concurrent_ephemeralvolume_syncs: self.concurrent_ephemeralvolume_syncs.get(),
+            concurrent_gc_syncs: self.concurrent_gc_syncs.get(),
             concurrent_job_syncs: self.concurrent_job_syncs.get(),
+            namespace_sync_period: self.namespace_sync_period.0,
             concurrent_namespace_syncs: self.concurrent_namespace_syncs.get(),
             concurrent_replicaset_syncs: self.concurrent_replicaset_syncs.get(),
             concurrent_rc_syncs: self.concurrent_rc_syncs.get(),
@@ -284,6 +295,7 @@ mod tests {
             "--cluster-signing-cert-file=ca.crt",
             "--cluster-signing-key-file=ca.key",
             "--concurrent-job-syncs=0",
+            "--concurrent-gc-syncs=0",
             "--max-endpoints-per-slice=0",
             "--max-endpoints-per-slice=1001",
             "--mirroring-max-endpoints-per-subset=0",
