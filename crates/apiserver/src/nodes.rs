@@ -13,11 +13,11 @@ pub trait NodeProvider: Send + Sync + 'static {
     /// What is said to a connection to one of them, or to a pod on it; None where the node is not one of these.
     fn connect(&self, connection: &Connection<'_>) -> Option<NodeAnswer>;
 
-    /// What nodes use: objects of kind NodeMetrics without `kind` and `apiVersion`, by name.
-    fn node_metrics(&self) -> Vec<Value>;
+    /// What a node uses: an object of kind NodeMetrics without `kind` and `apiVersion`; None where it is not one of these.
+    fn node_metrics(&self, name: &str) -> Option<Value>;
 
-    /// What pods of a namespace, or of all, use: the same of kind PodMetrics, by namespace and name.
-    fn pod_metrics(&self, namespace: Option<&str>) -> Vec<Value>;
+    /// What a pod uses: the same of kind PodMetrics; None where it does not run on one of these.
+    fn pod_metrics(&self, namespace: &str, name: &str) -> Option<Value>;
 }
 
 /// What a client wants of a node.

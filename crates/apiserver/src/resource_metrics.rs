@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
-use rkube_catalog::Snapshot;
+use rkube_catalog::{Entry, Object, Resource, Snapshot};
 use rkube_machinery::selector::{fields, labels};
 use rkube_machinery::{GroupResource, Status, Value, object};
 
@@ -37,31 +37,35 @@ impl Sources {
         self.nodes.provider().is_some() || self.asked.get().is_some()
     }
 
-    fn nodes(&self) -> Vec<Value> {
-        let mut all = self.nodes.provider().map(|provider| provider.node_metrics()).unwrap_or_default();
-        if let Some(asked) = self.asked.get() {
-            all.extend(asked.nodes());
-            all.sort_by(|one, other| name_of(one).cmp(&name_of(other)));
-        }
-        all
+    fn of_node(&self, node: &Object) -> Option<Value> {
+        let provided = self.nodes.provider().and_then(|provider| provider.node_metrics(&node.name));
+        provided.or_else(|| self.asked.get()?.node(node))
     }
 
-    fn pods(&self, namespace: Option<&str>) -> Vec<Value> {
-        let mut all = self.nodes.provider().map(|provider| provider.pod_metrics(namespace)).unwrap_or_default();
-        if let Some(asked) = self.asked.get() {
-            all.extend(asked.pods(namespace));
-            all.sort_by(|one, other| name_of(one).cmp(&name_of(other)));
-        }
-        all
+    fn of_pod(&self, node: &str, pod: &Object) -> Option<Value> {
+        let provided = self.nodes.provider().and_then(|provider| provider.pod_metrics(&pod.namespace, &pod.name));
+        provided.or_else(|| self.asked.get()?.pod(node, pod))
+    }
+
+    /// What these use, of whom something is known.
+    fn of_all(&self, resource: &Resource, wanted: &[Entry]) -> Vec<Value> {
+        let is_node_name = |field: &str| field == "spec.nodeName";
+        let place = resource.kind.selectable.labels().position(is_node_name);
+        let found = wanted.iter().filter_map(|Entry { object, .. }| match place {
+            Some(place) => self.of_pod(object.fields.get(place)?, object),
+            None => self.of_node(object),
+        });
+        found.collect()
     }
 }
 
-fn name_of(metrics: &Value) -> (&str, &str) {
-    let metadata = metrics.get("metadata");
-    (metadata.str("namespace"), metadata.str("name"))
-}
-
-pub fn answer(sources: &Sources, info: &RequestInfo, query: &Query, accepts: &str) -> Result<Answer, Status> {
+pub fn answer(
+    sources: &Sources,
+    catalog: &Snapshot,
+    info: &RequestInfo,
+    query: &Query,
+    accepts: &str,
+) -> Result<Answer, Status> {
     let found = RESOURCES.iter().find(|(resource, _, namespaced)| {
         info.resource == *resource && info.subresource.is_empty() && (*namespaced || info.namespace.is_empty())
     });
@@ -72,23 +76,27 @@ pub fn answer(sources: &Sources, info: &RequestInfo, query: &Query, accepts: &st
     // The types have no form in protobuf here.
     let subject = if info.verb == "list" { Subject::List } else { Subject::Object };
     let accepted = accept(accepts, subject, Offer { tables: false, is_custom: true })?;
-    let namespace = Some(info.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-    let all = if *resource == "nodes" { sources.nodes() } else { sources.pods(namespace) };
+    // To find out what somebody uses costs much more than to see who is meant.
+    let Some(objects) = catalog.resource("", "v1", resource) else { return Err(Status::no_such_page()) };
     let api_version = format!("{GROUP}/{VERSION}");
     let value = if info.verb == "get" {
         let missing = || {
-            let name =
-                namespace.map_or_else(|| info.name.to_string(), |namespace| format!("{namespace}/{}", info.name));
+            let name = match info.namespace.as_str() {
+                "" => info.name.to_string(),
+                namespace => format!("{namespace}/{}", info.name),
+            };
             Status::not_found(&GroupResource::new(GROUP, kind.to_lowercase()), &name)
         };
-        let found = all.into_iter().find(|one| one.get("metadata").str("name") == info.name);
+        let object = objects.find(&info.namespace, &info.name);
+        let found = sources.of_all(&objects, object.as_slice()).pop();
         let mut value = object! { "kind": *kind, "apiVersion": api_version };
         for (field, part) in found.ok_or_else(missing)?.as_map().iter() {
             value.set(field, part.clone());
         }
         value
     } else {
-        let items = selected(all, query)?;
+        let mut items = sources.of_all(&objects, &selected(&objects, &info.namespace, query)?);
+        items.sort_by(|one, other| name_of(one).cmp(&name_of(other)));
         object! {
             "kind": format!("{kind}List"), "apiVersion": api_version, "metadata": Value::object(), "items": items,
         }
@@ -96,17 +104,26 @@ pub fn answer(sources: &Sources, info: &RequestInfo, query: &Query, accepts: &st
     Ok(value_answer(StatusCode::OK, accepted, &value, None))
 }
 
-fn selected(all: Vec<Value>, query: &Query) -> Result<Vec<Value>, Status> {
+fn name_of(metrics: &Value) -> (&str, &str) {
+    let metadata = metrics.get("metadata");
+    (metadata.str("namespace"), metadata.str("name"))
+}
+
+/// The objects of a namespace, or of all, that are asked for.
+fn selected(objects: &Resource, namespace: &str, query: &Query) -> Result<Vec<Entry>, Status> {
     let labels =
         labels::Selector::parse(&query.label_selector).map_err(|error| Status::bad_request(error.to_string()))?;
     let fields =
         fields::Selector::parse(&query.field_selector).map_err(|error| Status::bad_request(error.to_string()))?;
-    let fits = |one: &Value| {
-        let metadata = one.get("metadata");
-        let field = |name: &str| name.strip_prefix("metadata.").map(|field| metadata.str(field).to_owned());
-        labels.matches(metadata.map("labels")) && fields.matches(field)
+    let fits = |object: &Object| {
+        let field = |name: &str| match name {
+            "metadata.name" => Some(object.name.as_str()),
+            "metadata.namespace" => Some(object.namespace.as_str()),
+            _ => None,
+        };
+        labels.matches_pairs(|key| object.label(key)) && fields.matches(field)
     };
-    Ok(all.into_iter().filter(fits).collect())
+    Ok(objects.select_within(namespace, fits))
 }
 
 /// `/apis/metrics.k8s.io`.

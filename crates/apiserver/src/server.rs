@@ -206,7 +206,7 @@ impl ApiServer {
     /// Asks real nodes what they and their pods use, and serves `metrics.k8s.io` from what they say. Once is enough.
     pub fn measure_nodes(&self) {
         let Registry { catalog, nodes, kubelet, proxy, clock, .. } = &*self.road.registry;
-        let metrics = Arc::new(NodeMetrics::new(catalog, clock));
+        let metrics = Arc::new(NodeMetrics::new(clock));
         let asker = Asker {
             catalog: Arc::downgrade(catalog),
             nodes: nodes.clone(),

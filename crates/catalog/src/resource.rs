@@ -132,13 +132,19 @@ impl Resource {
 
     /// The same with their revisions.
     pub fn entries_within(&self, namespace: &str) -> Vec<Entry> {
+        self.select_within(namespace, |_| true)
+    }
+
+    /// The same of those that are wanted.
+    pub fn select_within(&self, namespace: &str, is_wanted: impl Fn(&Object) -> bool) -> Vec<Entry> {
         let all = self.snapshot().0;
         if all.is_empty() {
             return Vec::new();
         }
         let prefix = self.key(namespace, "");
         let here = all.range::<_, str>((Bound::Included(prefix.as_str()), Bound::Unbounded));
-        here.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, entry)| entry.clone()).collect()
+        let here = here.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, entry)| entry);
+        here.filter(|entry| is_wanted(&entry.object)).cloned().collect()
     }
 
     /// All objects as they were at a revision: the current ones with the events since then undone.

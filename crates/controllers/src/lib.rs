@@ -67,7 +67,7 @@ use rkube_machinery::host::Clock;
 use rkube_operator::kube::Client;
 use rkube_operator::{Caches, Manager};
 
-pub use certificate_requests::{Asked, Attribute, NewCertificate, SignCertificate, Validity};
+pub use certificate_requests::{Asked, Attribute, NewCertificate, SignCertificate, SignCertificates, Signer, Validity};
 pub use local_path_provisioner::{LocalMachine, LocalPath, NAME as LOCAL_PATH_PROVISIONER, PROVISIONER as LOCAL_PATH};
 pub use node_ipam::NodeRanges;
 pub use rkube_operator::Health;
@@ -85,8 +85,8 @@ pub struct Config {
     pub root_ca: String,
     /// Makes the tokens that Secrets hold; None where no key signs them.
     pub sign_token: Option<SignToken>,
-    /// Makes certificates that are asked for; None where no authority signs them.
-    pub sign_certificate: Option<SignCertificate>,
+    /// Make certificates that are asked for, where an authority signs them.
+    pub sign_certificates: SignCertificates,
     pub clock: Arc<dyn Clock>,
     pub selection: Selection,
     pub settings: Arc<Settings>,
@@ -133,12 +133,13 @@ pub fn start_with(mut manager: Manager, config: &Config) -> Manager {
         });
     }
     starter.add("certificatesigningrequest-approving-controller", CERTIFICATE_ACCOUNT, certificate_requests::approve);
-    if let Some(sign) = config.sign_certificate.clone() {
+    if config.sign_certificates.is_empty() {
+        starter.there.push("certificatesigningrequest-signing-controller");
+    } else {
+        let sign = config.sign_certificates.clone();
         starter.add("certificatesigningrequest-signing-controller", CERTIFICATE_ACCOUNT, move |context| {
             certificate_requests::sign(context, sign.clone())
         });
-    } else {
-        starter.there.push("certificatesigningrequest-signing-controller");
     }
     starter.add("certificatesigningrequest-cleaner-controller", CERTIFICATE_ACCOUNT, certificate_requests::clean);
     let gates = config.settings.feature_gates;

@@ -1,4 +1,5 @@
-//! What the flags of kube-controller-manager say of controllers. A field has the name of its flag, and its default.
+//! What the flags of kube-controller-manager say of controllers. A field has the name of its flag, and
+//! its default where it does not say otherwise.
 
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub struct Settings {
     pub feature_gates: FeatureGates,
     /// How long a namespace that is to go is left alone. No flag: Kubernetes takes five seconds.
     pub namespace_grace: Duration,
+    /// How often namespaces that are to go are looked at at least; zero for no such limit.
+    pub namespace_sync_period: Duration,
     /// How long certificates live that are asked for, unless a request wants less.
     pub cluster_signing_duration: Duration,
     /// How long tokens of service accounts must be unused that were made by themselves, until they go.
@@ -60,6 +63,8 @@ pub struct Settings {
     pub concurrent_deployment_syncs: usize,
     pub concurrent_endpoint_syncs: usize,
     pub concurrent_ephemeralvolume_syncs: usize,
+    /// Upstream has 20. Here their writes share what the store does for durability.
+    pub concurrent_gc_syncs: usize,
     pub concurrent_job_syncs: usize,
     pub concurrent_namespace_syncs: usize,
     pub concurrent_replicaset_syncs: usize,
@@ -93,6 +98,7 @@ impl Default for Settings {
         Settings {
             feature_gates: FeatureGates::default(),
             namespace_grace: Duration::ZERO,
+            namespace_sync_period: Duration::from_secs(5 * 60),
             cluster_signing_duration: Duration::from_secs(8760 * 60 * 60),
             legacy_service_account_token_clean_up_period: Duration::from_secs(8760 * 60 * 60),
             node_monitor_period: Duration::from_secs(5),
@@ -117,6 +123,7 @@ impl Default for Settings {
             concurrent_deployment_syncs: 5,
             concurrent_endpoint_syncs: 5,
             concurrent_ephemeralvolume_syncs: 5,
+            concurrent_gc_syncs: 256,
             concurrent_job_syncs: 5,
             concurrent_namespace_syncs: 10,
             concurrent_replicaset_syncs: 5,

@@ -50,6 +50,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod busy;
 pub mod conditions;
 pub mod controller;
 pub mod desired;

@@ -137,6 +137,11 @@ fn write_reconciles(text: &mut Text, controllers: &BTreeMap<String, Controller>)
             text.line(metric, &format!("controller=\"{name}\""), pick(stats));
         }
     }
+    let metric = "rkube_operator_reconcile_busy_seconds_total";
+    text.head(metric, "counter", "Time spent working on reconciliations per controller, what they waited for left out");
+    for (name, stats) in stats() {
+        text.line(metric, &format!("controller=\"{name}\""), stats.busy.get().as_secs_f64());
+    }
     let metric = "controller_runtime_reconcile_time_seconds";
     text.head(metric, "histogram", "Length of time per reconciliation per controller");
     for (name, stats) in stats() {

@@ -177,7 +177,8 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Attempt<K> {
         self.stats.active.add();
         let _active = Active(&self.stats);
         let reconciling = AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind();
-        let ended = match followed_by_caches(tokio::time::timeout(self.timeout, reconciling)).await {
+        let reconciling = followed_by_caches(tokio::time::timeout(self.timeout, reconciling));
+        let ended = match self.stats.busy.while_polled(reconciling).await {
             Ok(Ok(ended)) => ended,
             Ok(Err(panic)) => {
                 let why = panic_text(&*panic);

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::busy::Busy;
+
 /// In seconds, as controller-runtime has them.
 const RECONCILE_BUCKETS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
@@ -133,6 +135,8 @@ pub(crate) struct ReconcileStats {
     pub active: Count,
     pub workers_max: Count,
     pub time: Histogram,
+    /// Of that, what was not spent waiting.
+    pub busy: Busy,
 }
 
 impl Default for ReconcileStats {
@@ -148,6 +152,7 @@ impl Default for ReconcileStats {
             active: Count::default(),
             workers_max: Count::default(),
             time: Histogram::new(RECONCILE_BUCKETS),
+            busy: Busy::default(),
         }
     }
 }

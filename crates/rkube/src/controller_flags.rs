@@ -1,25 +1,19 @@
-//! The flags that tune controllers: those of kube-controller-manager, with its names and defaults.
+//! The flags that tune controllers: those of kube-controller-manager, with its names, and its defaults unless their
+//! settings say otherwise.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 use clap::Args;
-use rkube_cluster::certificates::Pair;
 use rkube_controllers::Settings;
 
 use crate::flags::GoDuration;
-use crate::identity;
+use crate::signing_flags::SigningFlags;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Controllers")]
 pub struct ControllerFlags {
-    /// The authority that signs certificates asked for by CertificateSigningRequests, in PEM; unless given, the cluster's own
-    #[arg(long, value_name = "FILE", requires = "cluster_signing_key_file")]
-    pub cluster_signing_cert_file: Option<PathBuf>,
-
-    /// The key of that authority, in PEM
-    #[arg(long, value_name = "FILE", requires = "cluster_signing_cert_file")]
-    pub cluster_signing_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub signing: SigningFlags,
 
     /// How long certificates live that are asked for by CertificateSigningRequests, unless they want less
     #[arg(long, value_name = "DURATION", default_value = "8760h0m0s")]
@@ -98,6 +92,10 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "COUNT", default_value = "5")]
     pub concurrent_ephemeralvolume_syncs: NonZeroUsize,
 
+    /// How many objects are looked at, and deleted, at a time because their owners are gone
+    #[arg(long, value_name = "COUNT", default_value = "256")]
+    pub concurrent_gc_syncs: NonZeroUsize,
+
     /// How many Jobs are worked on at a time
     #[arg(long, value_name = "COUNT", default_value = "5")]
     pub concurrent_job_syncs: NonZeroUsize,
@@ -105,6 +103,10 @@ pub struct ControllerFlags {
     /// How many namespaces that are to go are worked on at a time
     #[arg(long, value_name = "COUNT", default_value = "10")]
     pub concurrent_namespace_syncs: NonZeroUsize,
+
+    /// How often namespaces that are to go are looked at at least; 0 for no such limit
+    #[arg(long, value_name = "DURATION", default_value = "5m0s")]
+    pub namespace_sync_period: GoDuration,
 
     /// How many ReplicaSets are worked on at a time
     #[arg(long, value_name = "COUNT", default_value = "5")]
@@ -196,15 +198,6 @@ pub struct ControllerFlags {
 }
 
 impl ControllerFlags {
-    /// The authority that signs certificates, where it is not the cluster's own.
-    pub fn signing(&self) -> anyhow::Result<Option<Pair>> {
-        let (Some(certificate), Some(key)) = (&self.cluster_signing_cert_file, &self.cluster_signing_key_file) else {
-            return Ok(None);
-        };
-        let certificate = identity::read(certificate, "--cluster-signing-cert-file")?;
-        Ok(Some(Pair { certificate, key: identity::read(key, "--cluster-signing-key-file")? }))
-    }
-
     pub fn settings(&self) -> Settings {
         Settings {
             cluster_signing_duration: self.cluster_signing_duration.0,
@@ -228,7 +221,9 @@ impl ControllerFlags {
             concurrent_deployment_syncs: self.concurrent_deployment_syncs.get(),
             concurrent_endpoint_syncs: self.concurrent_endpoint_syncs.get(),
             concurrent_ephemeralvolume_syncs: self.concurrent_ephemeralvolume_syncs.get(),
+            concurrent_gc_syncs: self.concurrent_gc_syncs.get(),
             concurrent_job_syncs: self.concurrent_job_syncs.get(),
+            namespace_sync_period: self.namespace_sync_period.0,
             concurrent_namespace_syncs: self.concurrent_namespace_syncs.get(),
             concurrent_replicaset_syncs: self.concurrent_replicaset_syncs.get(),
             concurrent_rc_syncs: self.concurrent_rc_syncs.get(),
@@ -275,23 +270,18 @@ mod tests {
     fn defaults_of_flags_are_those_of_the_controllers() {
         let line = Line::try_parse_from(["rkube"]).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(format!("{:?}", line.flags.settings()), format!("{:?}", Settings::default()));
-        assert!(line.flags.signing().unwrap().is_none());
     }
 
     #[test]
     fn what_cannot_work_is_refused() {
         for flag in [
-            "--cluster-signing-cert-file=ca.crt",
-            "--cluster-signing-key-file=ca.key",
             "--concurrent-job-syncs=0",
+            "--concurrent-gc-syncs=0",
             "--max-endpoints-per-slice=0",
             "--max-endpoints-per-slice=1001",
             "--mirroring-max-endpoints-per-subset=0",
         ] {
             assert!(Line::try_parse_from(["rkube", flag]).is_err(), "{flag}");
         }
-        let both = ["rkube", "--cluster-signing-cert-file=/none/ca.crt", "--cluster-signing-key-file=/none/ca.key"];
-        let line = Line::try_parse_from(both).unwrap_or_else(|error| panic!("{error}"));
-        assert!(line.flags.signing().is_err(), "there are no such files");
     }
 }

@@ -36,6 +36,7 @@ mod real_node;
 mod reset;
 mod served;
 mod signals;
+mod signing_flags;
 mod simulated_nodes;
 mod stores;
 mod tokens;

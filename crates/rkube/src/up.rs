@@ -13,6 +13,7 @@ use anyhow::Context;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::tls;
+use rkube_cluster::parts::signs_all;
 use rkube_cluster::{ControlPlane, Controllers, Listener, Scheduler};
 use rkube_machinery::host::Clock;
 use rkube_store::Store;
@@ -110,7 +111,7 @@ async fn start(options: &Up, log: Arc<Written>) -> anyhow::Result<Cluster<Held>>
     let election = options.election.election(store_is_shared, &config.host_name, lock.identity(&config.host_name))?;
     let controllers = Controllers {
         root_ca: root_ca.clone(),
-        signing: Some(options.controller_flags.signing()?.unwrap_or_else(|| pki.ca.clone())),
+        signing: options.controller_flags.signing.authorities()?.unwrap_or_else(|| signs_all(&pki.ca)),
         selection: options.controllers.clone(),
         settings: options.controller_flags.settings(),
         node_ranges,

@@ -35,7 +35,6 @@ const ANSWER_BYTES_MAX: usize = 8 << 20;
 
 /// What was found out.
 pub struct NodeMetrics {
-    catalog: Weak<Catalog>,
     clock: Arc<dyn Clock>,
     /// By node. One that is not there any more, or does not answer, is forgotten.
     known: RwLock<BTreeMap<Text, History>>,
@@ -51,38 +50,19 @@ pub struct Asker {
 }
 
 impl NodeMetrics {
-    pub fn new(catalog: &Arc<Catalog>, clock: &Arc<dyn Clock>) -> NodeMetrics {
-        NodeMetrics { catalog: Arc::downgrade(catalog), clock: clock.clone(), known: RwLock::default() }
+    pub fn new(clock: &Arc<dyn Clock>) -> NodeMetrics {
+        NodeMetrics { clock: clock.clone(), known: RwLock::default() }
     }
 
-    /// Objects of kind NodeMetrics without `kind` and `apiVersion`, by name.
-    pub fn nodes(&self) -> Vec<Value> {
-        let Some(nodes) = self.objects("nodes") else { return Vec::new() };
-        let known = self.known.read();
-        let shown = known.iter().filter_map(|(name, history)| {
-            let node = nodes.find("", name)?.object;
-            history.node(self.metadata(&node))
-        });
-        shown.collect()
+    /// What a node uses: an object of kind NodeMetrics without `kind` and `apiVersion`.
+    pub fn node(&self, node: &Object) -> Option<Value> {
+        self.known.read().get(&node.name)?.node(self.metadata(node))
     }
 
-    /// The same of pods of a namespace, or of all, by namespace and name.
-    pub fn pods(&self, namespace: Option<&str>) -> Vec<Value> {
-        let Some(pods) = self.objects("pods") else { return Vec::new() };
-        let known = self.known.read();
-        let mut shown = BTreeMap::new();
-        for ((of, name), used) in known.values().flat_map(History::pods) {
-            if namespace.is_none_or(|namespace| of == namespace)
-                && let Some(pod) = pods.find(of, name)
-            {
-                shown.insert((of, name), used.show(self.metadata(&pod.object)));
-            }
-        }
-        shown.into_values().collect()
-    }
-
-    fn objects(&self, resource: &str) -> Option<Arc<rkube_catalog::Resource>> {
-        self.catalog.upgrade()?.resource("", "v1", resource)
+    /// The same of a pod on the node of this name.
+    pub fn pod(&self, node: &str, pod: &Object) -> Option<Value> {
+        let used = self.known.read().get(node)?.pod(&(pod.namespace.clone(), pod.name.clone()))?;
+        Some(used.show(self.metadata(pod)))
     }
 
     fn metadata(&self, object: &Object) -> Value {

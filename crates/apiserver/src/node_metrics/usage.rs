@@ -49,12 +49,9 @@ impl History {
         Some(shown)
     }
 
-    /// The pods that all containers are known of.
-    pub fn pods(&self) -> impl Iterator<Item = (&(Text, Text), PodUse)> {
-        self.last.pods.iter().filter_map(|(name, containers)| {
-            let before = self.previous.pods.get(name);
-            Some((name, PodUse::of(containers, before)?))
-        })
+    /// The use of a pod, by namespace and name, if all of its containers are known.
+    pub fn pod(&self, name: &(Text, Text)) -> Option<PodUse> {
+        PodUse::of(self.last.pods.get(name)?, self.previous.pods.get(name))
     }
 }
 
@@ -130,34 +127,35 @@ mod tests {
         Scrape::parse(&text, 0)
     }
 
-    fn pods(history: &History) -> Vec<String> {
-        history.pods().map(|(_, used)| json::to_string(&used.show(Value::object()))).collect()
+    fn pod(history: &History) -> Option<String> {
+        let used = history.pod(&("a".into(), "p".into()))?;
+        Some(json::to_string(&used.show(Value::object())))
     }
 
     #[test]
     fn use_is_what_came_between_two_looks() {
         let mut history = History::default();
         history.add(scrape(100_000, 10.0, 1.0, 1_000));
-        assert!(!history.is_whole() && history.node(Value::object()).is_none() && pods(&history).is_empty());
+        assert!(!history.is_whole() && history.node(Value::object()).is_none() && pod(&history).is_none());
         history.add(scrape(115_000, 13.0, 2.5, 1_000));
         let node = json::to_string(&history.node(Value::object()).unwrap());
         let expected = r#"{"metadata":{},"timestamp":"1970-01-01T00:01:55Z","window":"15s","usage":{"cpu":"200000000n","memory":"2Mi"}}"#;
         assert_eq!(json::parse(node.as_bytes()).unwrap(), json::parse(expected.as_bytes()).unwrap());
-        assert!(pods(&history)[0].contains("100000000n"), "{:?}", pods(&history));
+        assert!(pod(&history).unwrap().contains("100000000n"), "{:?}", pod(&history));
         // The same moment again says nothing new.
         history.add(scrape(115_000, 13.0, 2.5, 1_000));
         assert!(history.node(Value::object()).is_some());
         // A container that began again is left out until there is something to compare with.
         history.add(scrape(130_000, 14.0, 0.1, 128_000));
-        assert!(pods(&history).is_empty());
+        assert!(pod(&history).is_none());
         history.add(scrape(139_000, 15.0, 0.65, 128_000));
-        assert_eq!(pods(&history).len(), 1);
+        assert!(pod(&history).is_some());
     }
 
     #[test]
     fn a_young_container_has_its_beginning() {
         let mut history = History::default();
         history.add(scrape(100_000, 10.0, 1.0, 88_000));
-        assert!(pods(&history)[0].contains("83333333n"), "{:?}", pods(&history));
+        assert!(pod(&history).unwrap().contains("83333333n"), "{:?}", pod(&history));
     }
 }

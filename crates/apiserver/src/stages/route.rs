@@ -30,7 +30,7 @@ where
         return pages.answer(limits, incoming).await;
     }
     if pages.usage.is_any() && resource_metrics::is_here(catalog, &info.group, &info.version) {
-        return resource_metrics::answer(&pages.usage, info, incoming.query, incoming.header(header::ACCEPT));
+        return resource_metrics::answer(&pages.usage, catalog, info, incoming.query, incoming.header(header::ACCEPT));
     }
     let Some(served) = catalog.find(&info.group, &info.version, &info.resource) else {
         return missing::no_such_resource(catalog, info);

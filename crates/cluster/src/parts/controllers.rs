@@ -1,5 +1,6 @@
 //! The controllers: what is a `kube-controller-manager` elsewhere.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
@@ -9,7 +10,7 @@ use rkube_apiserver::{ApiServer, Features};
 use rkube_controllers::{
     FeatureGates, LOCAL_PATH_PROVISIONER, NewCertificate, SignCertificate, SignToken, TokenClaims,
 };
-pub use rkube_controllers::{LocalMachine, LocalPath, NodeRanges, Selection, Settings};
+pub use rkube_controllers::{LocalMachine, LocalPath, NodeRanges, Selection, Settings, Signer};
 use rkube_operator::{Caches, Leadership, Manager};
 use tokio::sync::Notify;
 
@@ -29,8 +30,8 @@ const OF_NAMESPACES: [&str; 2] = ["serviceaccount-controller", "root-ca-certific
 pub struct Controllers {
     /// What every namespace's `kube-root-ca.crt` holds.
     pub root_ca: String,
-    /// The authority that signs certificates that are asked for; None: they are left to others.
-    pub signing: Option<Pair>,
+    /// The authorities that sign certificates that are asked for; those of other signers are left to others.
+    pub signing: SigningAuthorities,
     pub selection: Selection,
     pub settings: Settings,
     /// What nodes get the addresses of their pods from; None: they get none.
@@ -39,6 +40,13 @@ pub struct Controllers {
     pub election: Option<Election>,
     /// Where claims get volumes from that are directories of nodes; None: there are no nodes that could have them.
     pub local_path: Option<LocalPath>,
+}
+
+pub type SigningAuthorities = BTreeMap<Signer, Pair>;
+
+/// One that signs everything.
+pub fn signs_all(authority: &Pair) -> SigningAuthorities {
+    Signer::ALL.into_iter().map(|signer| (signer, authority.clone())).collect()
 }
 
 impl From<Controllers> for Part {
@@ -107,7 +115,12 @@ fn start(options: Controllers, host: &Host) -> Manager {
         caches,
         root_ca,
         sign_token: host.server().signs_tokens().then(|| sign_token(host.server())),
-        sign_certificate: signing.and_then(|authority| sign_certificate(&authority, host)),
+        sign_certificates: {
+            let signing = signing.iter();
+            signing
+                .filter_map(|(signer, authority)| Some((*signer, sign_certificate(*signer, authority, host)?)))
+                .collect()
+        },
         clock: host.clock().clone(),
         selection,
         settings: Arc::new(settings),
@@ -138,11 +151,11 @@ fn sign_token(server: &Arc<ApiServer>) -> SignToken {
 }
 
 /// Signs with the authority's key; None if it cannot be used, which the log says.
-fn sign_certificate(authority: &Pair, host: &Host) -> Option<SignCertificate> {
+fn sign_certificate(signer: Signer, authority: &Pair, host: &Host) -> Option<SignCertificate> {
     match CertificateSigner::new(authority, host.entropy().clone()) {
-        Ok(signer) => Some(Arc::new(move |new: &NewCertificate<'_>| signer.sign(new))),
+        Ok(signs) => Some(Arc::new(move |new: &NewCertificate<'_>| signs.sign(new))),
         Err(error) => {
-            tracing::error!(%error, "certificates that are asked for are not signed");
+            tracing::error!(%error, ?signer, "certificates that are asked for are not signed");
             None
         }
     }

@@ -11,7 +11,9 @@ mod real_node;
 mod scheduler;
 mod simulated_nodes;
 
-pub use controllers::{Controllers, LocalMachine, LocalPath, NodeRanges, Selection, Settings};
+pub use controllers::{
+    Controllers, LocalMachine, LocalPath, NodeRanges, Selection, Settings, Signer, SigningAuthorities, signs_all,
+};
 pub use election::{Election, Timing};
 pub use real_node::RealNode;
 pub use scheduler::Scheduler;

@@ -71,12 +71,12 @@ impl NodeProvider for Reached {
         })
     }
 
-    fn node_metrics(&self) -> Vec<Value> {
-        self.0.node_metrics()
+    fn node_metrics(&self, name: &str) -> Option<Value> {
+        self.0.node_metrics(name)
     }
 
-    fn pod_metrics(&self, namespace: Option<&str>) -> Vec<Value> {
-        self.0.pod_metrics(namespace)
+    fn pod_metrics(&self, namespace: &str, name: &str) -> Option<Value> {
+        self.0.pod_metrics(namespace, name)
     }
 }
 

@@ -19,8 +19,8 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 pub use approve::run as approve;
 pub use clean::run as clean;
 pub use csr::{Asked, Attribute};
-pub use sign::{NewCertificate, SignCertificate, run as sign};
-pub use signers::Validity;
+pub use sign::{NewCertificate, SignCertificate, SignCertificates, run as sign};
+pub use signers::{Signer, Validity};
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
-//! Signs requests that are approved, for the four signers that Kubernetes has itself. One that a signer does not sign gets
-//! the condition `Failed`.
+//! Signs requests that are approved, for those of the four signers that Kubernetes has itself that have an authority. One
+//! that a signer does not sign gets the condition `Failed`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,24 +33,27 @@ pub struct NewCertificate<'a> {
 /// Makes a certificate, in PEM, or says why not.
 pub type SignCertificate = Arc<dyn Fn(&NewCertificate<'_>) -> Result<String, String> + Send + Sync>;
 
-pub async fn run(context: Context, sign: SignCertificate) {
+/// By signer. The requests of one that is not here are left to others.
+pub type SignCertificates = BTreeMap<Signer, SignCertificate>;
+
+pub async fn run(context: Context, sign: SignCertificates) {
     let Context { client, caches, clock, settings } = context;
-    let queue = queue();
+    let signing = Arc::new(Signing { client, clock, sign, longest: settings.cluster_signing_duration });
+    let (queue, looking) = (queue(), signing.clone());
     let adding = queue.clone();
     let watched = requests(&caches).on_change(move |change| {
-        if change.new.is_some_and(|request| waits_for(request).is_some()) {
+        if change.new.is_some_and(|request| looking.waiting(request).is_some()) {
             adding.add(change.key.name.clone());
         }
     });
     watched.synced().await;
     let watched = Arc::new(watched);
-    let signing = Arc::new(Signing { client, clock, sign, longest: settings.cluster_signing_duration });
     rkube_operator::run(NAME, queue, WORKERS, move |name: String| {
         let (signing, watched) = (signing.clone(), watched.clone());
         async move {
             let Some(request) = watched.get("", &name) else { return Ok(Outcome::Unchanged) };
-            match waits_for(&request) {
-                Some(signer) => signing.sign(signer, &name, &request).await,
+            match signing.waiting(&request) {
+                Some(by) => signing.sign(by, &name, &request).await,
                 None => Ok(Outcome::Unchanged),
             }
         }
@@ -57,21 +61,27 @@ pub async fn run(context: Context, sign: SignCertificate) {
     .await;
 }
 
-/// The signer that has to act.
-fn waits_for(request: &Request) -> Option<Signer> {
-    let waits = !request.issued && request.has(APPROVED) && !request.has(DENIED) && !request.has(FAILED);
-    if waits { Signer::of(&request.signer) } else { None }
-}
-
 struct Signing {
     client: Client,
     clock: Arc<dyn Clock>,
-    sign: SignCertificate,
+    sign: SignCertificates,
     longest: Duration,
 }
 
 impl Signing {
-    async fn sign(&self, signer: Signer, name: &str, request: &Request) -> Result<Outcome, Error> {
+    /// Who has to act, if one of ours has.
+    fn waiting(&self, request: &Request) -> Option<(Signer, &SignCertificate)> {
+        let waits = !request.issued && request.has(APPROVED) && !request.has(DENIED) && !request.has(FAILED);
+        let signer = Signer::of(&request.signer).filter(|_| waits)?;
+        Some((signer, self.sign.get(&signer)?))
+    }
+
+    async fn sign(
+        &self,
+        (signer, sign): (Signer, &SignCertificate),
+        name: &str,
+        request: &Request,
+    ) -> Result<Outcome, Error> {
         let spec = request.whole()?.spec;
         let asked = spec.asked().map_err(|why| Error::terminal(format!("unable to parse csr {name:?}: {why}")))?;
         let usages = spec.usages.as_deref().unwrap_or_default();
@@ -91,7 +101,7 @@ impl Signing {
             }
         } else {
             let validity = signers::validity(spec.expiration_seconds, self.longest, now);
-            let certificate = (self.sign)(&NewCertificate { asked: &asked, usages, validity, now });
+            let certificate = sign(&NewCertificate { asked: &asked, usages, validity, now });
             let certificate = certificate.map_err(|why| Error::text(format!("error auto signing csr: {why}")))?;
             changed["status"]["certificate"] = base64::encode(certificate.as_bytes()).into();
         }

@@ -20,7 +20,7 @@ const KEY_ENCIPHERMENT: &str = "key encipherment";
 const CLIENT_AUTH: &str = "client auth";
 const SERVER_AUTH: &str = "server auth";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signer {
     Client,
     KubeletClient,
@@ -30,6 +30,8 @@ pub enum Signer {
 }
 
 impl Signer {
+    pub const ALL: [Signer; 4] = [Signer::Client, Signer::KubeletClient, Signer::KubeletServing, Signer::LegacyUnknown];
+
     pub fn of(name: &str) -> Option<Signer> {
         match name {
             CLIENT => Some(Signer::Client),

@@ -35,10 +35,8 @@ const NAME: &str = "garbage-collector-controller";
 /// The queues, by upstream's names.
 const ATTEMPTS: &str = "garbage_collector_attempt_to_delete";
 const ORPHANS: &str = "garbage_collector_attempt_to_orphan";
-/// So many objects are looked at, and deleted, at a time: their writes share what the store does for durability.
-const WORKERS: usize = 256;
-/// So many owners' dependents are orphaned at a time.
-const ORPHAN_WORKERS: usize = 4;
+/// No more owners' dependents are orphaned at a time, of each of which many are.
+const ORPHAN_WORKERS_MAX: usize = 4;
 /// What changes within this time is looked at together, so that a busy cluster is not held up by being watched.
 const GATHER: Duration = Duration::from_millis(2);
 /// How long until a kind is followed again that was served no more and still is in discovery.
@@ -47,7 +45,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
 
 pub async fn run(context: Context) {
-    let Context { client, caches, clock, .. } = context;
+    let Context { client, caches, clock, settings } = context;
+    let workers = settings.concurrent_gc_syncs;
     let recorder = Recorder::start(client.clone(), clock, NAME);
     let collector = Collector::new(Cluster::new(client), move |misplaced| {
         let graph::Misplaced { object, owner } = misplaced;
@@ -55,15 +54,16 @@ pub async fn run(context: Context) {
         recorder.warn(&reference(&object), "OwnerRefInvalidNamespace", message);
     });
     let (attempting, orphaning) = (collector.clone(), collector.clone());
+    let orphan_workers = workers.min(ORPHAN_WORKERS_MAX);
     // One that ends or panics ends all: whoever supervises this begins again with an empty graph.
     tokio::select! {
         biased;
         () = follow_kinds(collector.clone(), caches) => {}
-        () = rkube_operator::run(ATTEMPTS, collector.attempts.clone(), WORKERS, move |uid: Text| {
+        () = rkube_operator::run(ATTEMPTS, collector.attempts.clone(), workers, move |uid: Text| {
             let collector = attempting.clone();
             async move { collector.attempt(&uid).await.map(|()| Outcome::Unchanged) }
         }) => {}
-        () = rkube_operator::run(ORPHANS, collector.orphans.clone(), ORPHAN_WORKERS, move |uid: Text| {
+        () = rkube_operator::run(ORPHANS, collector.orphans.clone(), orphan_workers, move |uid: Text| {
             let collector = orphaning.clone();
             async move { collector.orphan(&uid).await.map(|()| Outcome::Unchanged) }
         }) => {}

@@ -67,7 +67,8 @@ impl Asked<'_> {
     }
 
     async fn pods(&self, metric: &MetricIdentifier) -> Result<Measured, String> {
-        let list = self.custom("pods", "*", metric, &[("labelSelector", self.selector)]).await?;
+        let version = self.version().await?;
+        let list = self.custom(&version, ("pods", "*"), metric, &[("labelSelector", self.selector)]).await?;
         if list.items.is_empty() {
             return Err("no metrics returned from custom metrics API".to_owned());
         }
@@ -79,11 +80,11 @@ impl Asked<'_> {
         let about = &source.described_object;
         let group =
             about.api_version.as_deref().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group);
+        // That nobody serves metrics is told first.
+        let version = self.version().await?;
         let list = if group.is_empty() && about.kind == "Namespace" {
-            self.custom("metrics", "", &source.metric, &[]).await?
+            self.custom(&version, ("metrics", ""), &source.metric, &[]).await?
         } else {
-            // That nobody serves metrics is told first.
-            self.version().await?;
             let place = self.kinds.of_kind(group, &about.kind).map_err(|error| {
                 let kind = if group.is_empty() { about.kind.clone() } else { format!("{}.{group}", about.kind) };
                 format!("unable to map kind {kind} to resource: {error}")
@@ -92,7 +93,7 @@ impl Asked<'_> {
                 "" => place.plural,
                 group => format!("{}.{group}", place.plural),
             };
-            self.custom(&resource, &about.name, &source.metric, &[]).await?
+            self.custom(&version, (&resource, &about.name), &source.metric, &[]).await?
         };
         match list.items.as_slice() {
             [value] => Ok(Measured::Values(vec![milli(&value.value)])),
@@ -116,12 +117,11 @@ impl Asked<'_> {
     /// A metric of an object, or of all that are selected; of the namespace itself without a name.
     async fn custom(
         &self,
-        resource: &str,
-        name: &str,
+        version: &str,
+        (resource, name): (&str, &str),
         metric: &MetricIdentifier,
         query: &[(&str, &str)],
     ) -> Result<List<MetricValue>, String> {
-        let version = self.version().await?;
         let metric_path = if name.is_empty() { metric.name.clone() } else { format!("{name}/{}", metric.name) };
         let path = format!("/apis/{CUSTOM}/{version}/namespaces/{}/{resource}/{metric_path}", self.namespace);
         let selector = text(metric.selector.as_ref())?;

@@ -14,7 +14,7 @@ use rkube_machinery::host::Clock;
 use rkube_machinery::time;
 use rkube_operator::kube::api::{Api, PostParams};
 use rkube_operator::kube::{self, Client};
-use rkube_operator::{Outcome, Queue, Source};
+use rkube_operator::{Informer, Outcome, Queue, Source};
 
 use crate::Context;
 use content::Content;
@@ -24,9 +24,11 @@ const FINALIZER: &str = "kubernetes";
 /// A namespace that still holds something is looked at again after this time, then after twice as long each time, at
 /// most after the time that upstream waits.
 const AGAIN_FIRST: Duration = Duration::from_millis(100);
+/// No flag has them looked at more often, as upstream.
+const SYNC_PERIOD_MIN: Duration = Duration::from_secs(1);
 
 pub async fn run(context: Context) {
-    let grace = context.settings.namespace_grace;
+    let (grace, period) = (context.settings.namespace_grace, context.settings.namespace_sync_period);
     let workers = context.settings.concurrent_namespace_syncs;
     let queue: Queue<String> = Queue::new();
     let adding = queue.clone();
@@ -42,8 +44,9 @@ pub async fn run(context: Context) {
         clock: context.clock,
         rounds: Mutex::default(),
     });
-    rkube_operator::run(NAME, queue.clone(), workers, move |name: String| {
-        let (emptying, waiting) = (emptying.clone(), queue.clone());
+    let waiting = queue.clone();
+    let working = rkube_operator::run(NAME, queue.clone(), workers, move |name: String| {
+        let (emptying, waiting) = (emptying.clone(), waiting.clone());
         async move {
             match emptying.reconcile(&name).await? {
                 Progress::Done => {
@@ -57,8 +60,25 @@ pub async fn run(context: Context) {
                 }
             }
         }
-    })
-    .await;
+    });
+    tokio::select! {
+        biased;
+        () = working => {}
+        () = look_again(&queue, &namespaces, (period, grace)) => {}
+    }
+}
+
+/// Has namespaces that are to go looked at from time to time, whatever they seem to wait for.
+async fn look_again(queue: &Queue<String>, namespaces: &Informer<Namespace>, (period, grace): (Duration, Duration)) {
+    if period.is_zero() {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(period.max(SYNC_PERIOD_MIN)).await;
+        let all = namespaces.all();
+        let names = all.iter().filter(|namespace| must_go(namespace)).filter_map(|one| one.metadata.name.clone());
+        names.for_each(|name| queue.add_after(name, grace));
+    }
 }
 
 /// Whether something is still to be done before the namespace can go.

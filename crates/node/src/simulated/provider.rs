@@ -37,25 +37,18 @@ impl Provider {
         self.names.contains(node)
     }
 
-    /// Nodes as `metrics.k8s.io` shows them, by name.
-    pub fn node_metrics(&self) -> Vec<Value> {
-        let now = self.clock.now_seconds();
-        let nodes = self.nodes.all();
-        let ours = nodes.iter().filter(|node| self.has(node.object.get("metadata").str("name")));
-        ours.map(|node| {
-            let pods = self.pods.by_index::<ByNode, str>(node.object.get("metadata").str("name"));
-            let used = pods.iter().filter_map(|pod| json::parse(&pod.json).ok());
-            let sum = used.fold(Used::default(), |sum, pod| sum.add(usage::of_pod(&pod)));
-            usage::node_metrics(&node.object, sum, now)
-        })
-        .collect()
+    /// A node as `metrics.k8s.io` shows it. Costs a look at each of its pods.
+    pub fn node_metrics(&self, name: &str) -> Option<Value> {
+        let node = self.nodes.get("", name).filter(|_| self.has(name))?;
+        let pods = self.pods.by_index::<ByNode, str>(name);
+        let used = pods.iter().filter_map(|pod| json::parse(&pod.json).ok());
+        let sum = used.fold(Used::default(), |sum, pod| sum.add(usage::of_pod(&pod)));
+        Some(usage::node_metrics(&node.object, sum, self.clock.now_seconds()))
     }
 
-    /// Pods as it shows them, by namespace and name. Costs a look at each.
-    pub fn pod_metrics(&self, namespace: Option<&str>) -> Vec<Value> {
-        let now = self.clock.now_seconds();
-        let pods = namespace.map_or_else(|| self.pods.all(), |namespace| self.pods.in_namespace(namespace));
-        let ours = pods.iter().filter(|pod| self.has(&pod.node));
-        ours.filter_map(|pod| usage::pod_metrics(&json::parse(&pod.json).ok()?, now)).collect()
+    /// A pod as it shows it.
+    pub fn pod_metrics(&self, namespace: &str, name: &str) -> Option<Value> {
+        let pod = self.pods.get(namespace, name).filter(|pod| self.has(&pod.node))?;
+        usage::pod_metrics(&json::parse(&pod.json).ok()?, self.clock.now_seconds())
     }
 }

@@ -1,5 +1,6 @@
 //! The toolkit over the network: its source, and the built-in controllers in a process of their own.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ async fn controllers_work_in_a_process_of_their_own() {
         caches: Caches::new(Arc::new(NetworkSource::new(administrator.clone()))),
         root_ca: "authority".to_owned(),
         sign_token: None,
-        sign_certificate: None,
+        sign_certificates: BTreeMap::new(),
         clock: Arc::new(StandingClock),
         selection: rkube_controllers::Selection::default(),
         settings: Arc::default(),

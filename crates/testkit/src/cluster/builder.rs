@@ -1,5 +1,6 @@
 //! What a cluster in a test is made of.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, LazyLock};
 
@@ -9,7 +10,7 @@ use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, Features, InFlightMax, KubeletClient};
 use rkube_cluster::certificates::{Pki, ServerNames, tls};
 use rkube_cluster::parts::{
-    Election, LocalPath, NodeRanges, NodeTemplate, Scheduler, Selection, Settings, SimulatedNodes, Timing,
+    Election, LocalPath, NodeRanges, NodeTemplate, Scheduler, Selection, Settings, SimulatedNodes, Timing, signs_all,
 };
 use rkube_cluster::{ControlPlane, Controllers, Listener, Part, kubeconfig};
 use rkube_kinds::Kind;
@@ -247,7 +248,7 @@ impl Builder {
         let ranges_are_given = selection.has("node-ipam-controller");
         let (settings, has_nodes) = (self.settings, self.nodes > 0);
         let root_ca = if wrong.is_some() { AUTHORITY_OF_SEEDS } else { &PKI.ca.certificate };
-        let signing = wrong.is_none().then(|| PKI.ca.clone());
+        let signing = if wrong.is_some() { BTreeMap::new() } else { signs_all(&PKI.ca) };
         root_ca.clone_into(&mut config.client_authority);
         let controllers: MakePart = Box::new(move |election| {
             Controllers {

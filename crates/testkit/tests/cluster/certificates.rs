@@ -5,7 +5,10 @@ use std::time::Duration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair};
+use rkube_cluster::certificates::Pair;
+use rkube_cluster::parts::{Settings, Signer};
+use rkube_cluster::{Controllers, Part};
 use rkube_machinery::pem;
 use rkube_operator::kube::api::{ListParams, PostParams};
 use rkube_operator::kube::{Api, Client, ResourceExt as _};
@@ -85,6 +88,43 @@ async fn who_is_approved_gets_a_certificate_for_the_time_asked_for() {
     assert!((made - 301..=made - 299).contains(&validity.not_before.timestamp()), "{validity:?}");
     let usage = certificate.extended_key_usage().unwrap().unwrap().value;
     assert!(usage.client_auth && !usage.server_auth);
+    cluster.shutdown().await;
+}
+
+fn authority(name: &str) -> Pair {
+    let key = KeyPair::generate().unwrap();
+    let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+    parameters.distinguished_name = DistinguishedName::new();
+    parameters.distinguished_name.push(DnType::CommonName, name);
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    Pair { certificate: parameters.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
+}
+
+#[tokio::test]
+async fn signers_have_authorities_of_their_own_or_leave_requests_to_others() {
+    let cluster = TestCluster::builder().controllers("").without_scheduler().virtual_time().start().await;
+    let signing = [(Signer::Client, authority("clients")), (Signer::KubeletServing, authority("kubelets"))];
+    let controllers = Controllers {
+        root_ca: "authority".to_owned(),
+        signing: signing.into(),
+        selection: "certificatesigningrequest-signing-controller".parse().unwrap(),
+        settings: Settings::default(),
+        node_ranges: None,
+        election: None,
+        local_path: None,
+    };
+    let _running = (Part::from(controllers).start)(cluster.host());
+    ask(cluster.client(), "jane", CLIENT, &["client auth"], pem_request("dev", "jane")).await;
+    let kubelet = pem_request("system:nodes", "system:node:n");
+    ask(cluster.client(), "kubelet", KUBELET_CLIENT, &KUBELET_USAGES, kubelet).await;
+    answer(&cluster, "jane", "Approved").await;
+    answer(&cluster, "kubelet", "Approved").await;
+    cluster.advance(Duration::from_secs(60)).await;
+    let der = certificate(&cluster, "jane").await.expect("its signer has an authority");
+    let (_, jane) = X509Certificate::from_der(&der).unwrap();
+    assert_eq!(jane.issuer().to_string(), "CN=clients");
+    assert_eq!(certificate(&cluster, "kubelet").await, None);
+    assert_eq!(conditions(&cluster, "kubelet").await.len(), 1, "it is approved, and did not fail");
     cluster.shutdown().await;
 }
 

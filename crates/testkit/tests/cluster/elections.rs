@@ -1,5 +1,6 @@
 //! Several candidates for one lease: one works, others take over from it, and who does not lead writes nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -28,7 +29,7 @@ async fn cluster() -> TestCluster {
 fn controllers(cluster: &TestCluster, identity: &str) -> Manager {
     let election = Election::new("host", Some(identity.to_owned()), Timing::default()).unwrap();
     let options = Controllers {
-        signing: None,
+        signing: BTreeMap::new(),
         root_ca: "authority".to_owned(),
         selection: Selection::default(),
         settings: Settings::default(),

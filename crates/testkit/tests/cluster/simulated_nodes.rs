@@ -311,6 +311,12 @@ async fn usage_and_logs_can_be_asked_for() {
     let one = ask("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods?labelSelector=app%3Dx").await;
     assert_eq!(one["items"][0]["containers"][0]["usage"], json!({ "cpu": "250m", "memory": "65536Ki" }));
     assert_eq!(one["items"].as_array().map(Vec::len), Some(1));
+    let named = ask("/apis/metrics.k8s.io/v1beta1/pods?fieldSelector=metadata.name%3Dq").await;
+    assert_eq!((&named["items"][0]["metadata"]["name"], &named["items"][1]), (&json!("q"), &Value::Null));
+    let pod = ask("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/p").await;
+    assert_eq!((&pod["kind"], &pod["containers"]), (&json!("PodMetrics"), &one["items"][0]["containers"]));
+    let elsewhere = ask("/apis/metrics.k8s.io/v1beta1/namespaces/kube-system/pods").await;
+    assert_eq!(elsewhere["items"], json!([]));
     let node = ask("/apis/metrics.k8s.io/v1beta1/nodes/sim-0").await;
     assert_eq!(node["usage"], json!({ "cpu": "301m", "memory": "335872Ki" }));
     let missing =

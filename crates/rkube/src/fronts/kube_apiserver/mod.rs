@@ -9,6 +9,7 @@ mod plugins;
 mod store;
 mod table;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -120,7 +121,7 @@ async fn start(given: &Given, log: Arc<Written>) -> anyhow::Result<Cluster<()>> 
     };
     let controllers = Controllers {
         root_ca: pair.certificate.clone(),
-        signing: None,
+        signing: BTreeMap::new(),
         selection,
         settings: Settings { namespace_grace: NAMESPACE_GRACE, ..Settings::default() },
         node_ranges: None,

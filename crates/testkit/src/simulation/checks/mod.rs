@@ -85,9 +85,7 @@ impl Checks {
 
     /// Object by object, whatever it is of.
     fn count(&mut self, seen: &Seen<'_>, kind: &str) -> Option<String> {
-        let is_expected =
-            matches!(kind, "leases" | "masterleases" | "minions") || (kind == "events" && seen.value.is_none());
-        if self.quiet.load(Ordering::Relaxed) && !is_expected {
+        if self.quiet.load(Ordering::Relaxed) && !self.is_always_written(seen, kind) {
             return Some("is written though nothing happens".to_owned());
         }
         let minute = seen.at_micros / 60_000_000;
@@ -100,6 +98,16 @@ impl Checks {
         }
         *count += 1;
         (*count == WRITES_PER_MINUTE_MAX).then(|| format!("is written {count} times a minute"))
+    }
+
+    /// Though nothing happens.
+    fn is_always_written(&self, seen: &Seen<'_>, kind: &str) -> bool {
+        match kind {
+            "leases" | "masterleases" | "minions" => true,
+            // They do not stay for ever.
+            "events" => seen.value.is_none_or(|value| read(value).is_some_and(|it| self.claims.is_told_again(&it))),
+            _ => false,
+        }
     }
 
     fn pod(&mut self, seen: &Seen<'_>) -> Vec<String> {

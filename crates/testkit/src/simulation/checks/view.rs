@@ -316,6 +316,22 @@ pub struct ClaimSpec {
 }
 
 #[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Event {
+    pub reason: String,
+    pub involved_object: Involved,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Involved {
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+}
+
+#[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Lease {
     pub spec: LeaseSpec,

@@ -1,6 +1,6 @@
 //! What holds for objects of every kind, and for every pod.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{History, over};
 
@@ -26,6 +26,27 @@ fn nothing_is_written_when_nothing_happens() {
         "/registry/configmaps/a/m: is written though nothing happens",
         "/registry/events/a/e: is written though nothing happens",
     ]);
+}
+
+#[test]
+fn a_claim_that_waits_is_told_so_again_and_again() {
+    let claim = |volume: &str| json!({ "metadata": { "uid": "c" }, "spec": { "volumeName": volume } });
+    let about = json!({ "kind": "PersistentVolumeClaim", "namespace": "a", "name": "c", "uid": "c" });
+    let event = |reason: &str, about: &Value| json!({ "reason": reason, "involvedObject": about });
+    let waits = event("WaitForFirstConsumer", &about);
+    let start = |volume: &str| History::new().put("persistentvolumeclaims/a/c", &claim(volume)).quiet();
+    start("").put("events/a/e", &waits).after(300).put("events/a/e", &waits).stays_silent();
+
+    let said = &["/registry/events/a/e: is written though nothing happens"];
+    start("v").put("events/a/e", &waits).says(said);
+    start("").put("events/a/e", &event("ProvisioningFailed", &about)).says(said);
+    for (field, other) in [("kind", "Pod"), ("namespace", "b"), ("name", "d"), ("uid", "d")] {
+        let mut other_about = about.clone();
+        other_about[field] = json!(other);
+        start("").put("events/a/e", &event("WaitForFirstConsumer", &other_about)).says(said);
+    }
+    let gone = History::new().put("persistentvolumeclaims/a/c", &claim("")).gone("persistentvolumeclaims/a/c");
+    gone.quiet().put("events/a/e", &waits).says(said);
 }
 
 #[test]
