@@ -133,13 +133,13 @@ pub fn start_with(mut manager: Manager, config: &Config) -> Manager {
         });
     }
     starter.add("certificatesigningrequest-approving-controller", CERTIFICATE_ACCOUNT, certificate_requests::approve);
-    if config.sign_certificates.is_empty() {
-        starter.there.push("certificatesigningrequest-signing-controller");
-    } else {
+    if !config.sign_certificates.is_empty() {
         let sign = config.sign_certificates.clone();
         starter.add("certificatesigningrequest-signing-controller", CERTIFICATE_ACCOUNT, move |context| {
             certificate_requests::sign(context, sign.clone())
         });
+    } else {
+        starter.there.push("certificatesigningrequest-signing-controller");
     }
     starter.add("certificatesigningrequest-cleaner-controller", CERTIFICATE_ACCOUNT, certificate_requests::clean);
     let gates = config.settings.feature_gates;

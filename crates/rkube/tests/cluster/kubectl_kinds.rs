@@ -14,7 +14,9 @@ macro_rules! groups {
         const GROUPS: &[&str] = &[$(stringify!($group)),*];
         $(#[test]
         fn $group() {
-            let rkube = start();
+            // The node of these manifests is nowhere, and is to stay as it is for however long this takes.
+            let arguments = ["--store=memory", "--node-startup-grace-period=1h"];
+            let rkube = Rkube::start_with(env!("CARGO_BIN_EXE_rkube"), &arguments);
             let Some(kubectl) = rkube.kubectl() else { return };
             Manifest::read(stringify!($group)).live(&rkube, &kubectl);
         })*
