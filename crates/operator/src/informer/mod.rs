@@ -33,7 +33,7 @@ use crate::panic::panic_text;
 use crate::process::held;
 use crate::source::{Event, Item, Selection, Source};
 use crate::written::{BoxError, Following, Note, Progress, ReadYourWrites, What};
-use store::{Entry, Store};
+use store::{Entry, Store, Texts};
 
 pub use store::{ByOwner, Index};
 
@@ -233,6 +233,7 @@ struct Shared<V> {
     moved: Notify,
     selection: Selection,
     make: MakeView<V>,
+    texts: Texts,
     task: Mutex<Option<AbortHandle>>,
 }
 
@@ -400,6 +401,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
             moved: Notify::new(),
             selection: selection.clone(),
             make,
+            texts: Texts::default(),
             task: Mutex::default(),
         });
         let cache: Weak<dyn Cache> = Arc::<Shared<V>>::downgrade(&shared);
@@ -409,9 +411,15 @@ impl<V: Send + Sync + 'static> Shared<V> {
     }
 
     fn list(&self, items: &[Item], tell: impl Fn(&Change<'_, V>)) {
-        let made =
-            items.iter().filter_map(|item| Some((Arc::new(Key::of_item(item)), Entry::new(item, (self.make)(item)?))));
-        let fresh: BTreeMap<Arc<Key>, Entry<V>> = made.collect();
+        let fresh: BTreeMap<Arc<Key>, Entry<V>> = {
+            let store = self.store.read();
+            let entries = items.iter().filter_map(|item| {
+                let (key, known) = store.known(&item.namespace, &item.name).unzip();
+                let key = key.map_or_else(|| Arc::new(Key::of_item(item)), Arc::clone);
+                Some((key, self.texts.entry(item, known, self.make)?))
+            });
+            entries.collect()
+        };
         let before = self.store.write().replace(fresh.clone());
         self.synced.store(true, Ordering::Release);
         // Before handlers are told: one of them may panic.

@@ -3,10 +3,10 @@
 use std::any::{Any, TypeId};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
+use std::hash::{BuildHasher as _, Hash};
 use std::sync::Arc;
 
-use crate::informer::Key;
+use crate::informer::{Key, MakeView};
 use crate::source::{Item, uid_hash};
 
 /// Another way to find objects: a function of an object gives the keys under which it is found.
@@ -58,6 +58,8 @@ pub(super) struct Entry<V> {
     /// writes has arrived.
     pub revision: u64,
     pub uid: u64,
+    /// Of its text, where it came in a list.
+    text: Option<u64>,
 }
 
 impl<V> Clone for Entry<V> {
@@ -68,7 +70,26 @@ impl<V> Clone for Entry<V> {
 
 impl<V> Entry<V> {
     pub fn new(item: &Item, object: V) -> Entry<V> {
-        Entry { object: Arc::new(object), revision: item.revision, uid: uid_hash(&item.uid) }
+        Entry { object: Arc::new(object), revision: item.revision, uid: uid_hash(&item.uid), text: None }
+    }
+}
+
+/// Tells whether what is listed again has to be read again: after a watch broke, most of it has not changed. The text
+/// decides, not the revision: who serves an object may have come to show it otherwise.
+#[derive(Default)]
+pub(super) struct Texts(foldhash::quality::RandomState);
+
+impl Texts {
+    pub fn entry<V>(&self, item: &Item, known: Option<&Entry<V>>, make: MakeView<V>) -> Option<Entry<V>> {
+        let text = Some(self.0.hash_one(&*item.json));
+        match known {
+            Some(known)
+                if known.text == text && known.revision == item.revision && known.uid == uid_hash(&item.uid) =>
+            {
+                Some(known.clone())
+            }
+            _ => Some(Entry { text, ..Entry::new(item, make(item)?) }),
+        }
     }
 }
 
@@ -79,6 +100,10 @@ impl<V: Send + Sync + 'static> Store<V> {
 
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Entry<V>> {
         self.objects.get(&(namespace, name) as &dyn Place)
+    }
+
+    pub fn known(&self, namespace: &str, name: &str) -> Option<(&Arc<Key>, &Entry<V>)> {
+        self.objects.get_key_value(&(namespace, name) as &dyn Place)
     }
 
     pub fn insert(&mut self, key: Key, entry: Entry<V>) -> Option<Arc<V>> {

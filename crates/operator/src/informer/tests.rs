@@ -68,6 +68,29 @@ async fn what_is_not_listed_again_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_listed_again_as_it_was_is_not_read_again() {
+    let source = Arc::new(Script::default());
+    let (informer, heard) = heard(&Caches::new(source.clone()));
+    settle().await;
+    let list = |items: Vec<Item>| source.tell("configmaps", Event::Listed(items));
+    let shown_otherwise = |name: &str, revision: u64| Item { json: map(name, 9).json, ..map(name, revision) };
+    let another = |name: &str, revision: u64| Item { uid: "another".into(), ..map(name, revision) };
+    list(["same", "changed", "shown", "other"].map(|name| map(name, 1)).into());
+    settle().await;
+    let before = ["same", "changed", "shown", "other"].map(|name| informer.get("a", name).unwrap());
+    heard.lock().clear();
+    list(vec![map("same", 1), map("changed", 2), shown_otherwise("shown", 1), another("other", 1)]);
+    settle().await;
+    let [same, changed, shown, other] =
+        ["same", "changed", "shown", "other"].map(|name| informer.get("a", name).unwrap());
+    assert!(Arc::ptr_eq(&same, &before[0]), "the very same");
+    assert!(!Arc::ptr_eq(&other, &before[3]), "of the same text, and yet another");
+    let data = |map: &ConfigMap| map.data.as_ref().unwrap()["at"].clone();
+    assert_eq!([data(&same), data(&changed), data(&shown)], ["1", "2", "9"]);
+    assert_eq!(*heard.lock(), ["changed 1>2", "other 1>1", "same 1>1", "shown 1>1"], "all are told of");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_ends_nothing() {
     let source = Arc::new(Script::default());
     let caches = Caches::new(source.clone());
