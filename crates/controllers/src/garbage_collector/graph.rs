@@ -48,6 +48,8 @@ pub struct State {
     /// Its deletion waits for its dependents to go.
     pub waiting: bool,
     orphaning: bool,
+    /// As which a watch told of it last.
+    revision: Option<u64>,
 }
 
 struct Node {
@@ -78,6 +80,11 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// Whether a watch has told of the object as it is at this revision.
+    pub fn is_observed(&self, uid: &str, revision: u64) -> bool {
+        self.state(uid).is_some_and(|state| !state.assumed && state.revision == Some(revision))
+    }
+
     /// The object of this uid, if the graph has it.
     pub fn state(&self, uid: &str) -> Option<&State> {
         self.nodes.get(uid).map(|node| &node.state)
@@ -127,7 +134,7 @@ impl Graph {
 
     /// A watch says that the object is there, and like this.
     pub fn observe(&mut self, seen: Seen, work: &mut Work) {
-        let uid = seen.coordinates.uid.clone();
+        let (uid, revision) = (seen.coordinates.uid.clone(), seen.revision);
         if self.nodes.contains_key(&uid) {
             self.confirm(&seen.coordinates, work);
             self.update(seen, work);
@@ -136,6 +143,9 @@ impl Graph {
             self.insert(seen.coordinates.clone(), false, owners.clone());
             self.add_to_owners(&uid, &owners, work);
             self.note_transitions(&seen, work);
+        }
+        if let Some(node) = self.nodes.get_mut(&uid) {
+            node.revision = revision;
         }
         self.forget_if_free(&uid);
     }
@@ -332,7 +342,15 @@ impl Graph {
     fn insert(&mut self, coordinates: Coordinates, assumed: bool, owners: Vec<Owner>) {
         let uid = coordinates.uid.clone();
         let serial = self.next_serial();
-        let state = State { coordinates, assumed, serial, terminating: false, waiting: false, orphaning: false };
+        let state = State {
+            coordinates,
+            assumed,
+            serial,
+            terminating: false,
+            waiting: false,
+            orphaning: false,
+            revision: None,
+        };
         self.nodes.insert(uid, Node { state, owners, dependents: BTreeSet::new() });
     }
 

@@ -29,7 +29,7 @@ use crate::Context;
 
 use collector::Collector;
 use live::{Cluster, Live};
-use object::{Coordinates, Metadata};
+use object::{Coordinates, Metadata, Seen};
 
 const NAME: &str = "garbage-collector-controller";
 /// The queues, by upstream's names.
@@ -184,6 +184,7 @@ fn take<L: Live>(collector: &Collector<L>, resource: &ApiResource, event: Event)
         match Metadata::of(item) {
             Ok(metadata) => {
                 let seen = metadata.seen(&resource.api_version, &resource.kind);
+                let seen = Seen { revision: Some(item.revision), ..seen };
                 collector.change(|graph, work| graph.observe(seen, work));
             }
             Err(error) => tracing::error!(name = %item.name, %error, "an object cannot be read and is left alone"),
@@ -203,7 +204,9 @@ fn take<L: Live>(collector: &Collector<L>, resource: &ApiResource, event: Event)
             collector.change(|graph, work| graph.removed(&gone, work));
         }
         Event::Listed(items) => {
-            items.iter().for_each(observe);
+            // Most of what is listed again after a watch broke has not changed.
+            let is_observed = |item: &&Item| collector.read(|graph| graph.is_observed(&item.uid, item.revision));
+            items.iter().filter(|item| !is_observed(item)).for_each(observe);
             let uids: BTreeSet<Text> = items.into_iter().map(|item| item.uid).collect();
             let (api_version, kind) = (&resource.api_version, &resource.kind);
             collector.change(|graph, work| graph.listed(api_version, kind, &uids, work));

@@ -4,9 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use rkube_machinery::Text;
-use serde_json::Value;
+use rkube_operator::kube::core::ApiResource;
+use rkube_operator::{Event, Item};
+use serde_json::{Value, json};
 
 use super::collector::{Collector, PARKED_MIN};
 use super::graph::Misplaced;
@@ -372,6 +375,32 @@ async fn what_a_watch_lists_no_more_is_asked_for() {
     play.settle().await;
     assert!(play.left().is_empty());
     assert_eq!(play.collector.read(super::graph::Graph::len), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_listed_again_is_looked_at_if_it_changed_or_was_missed() {
+    let play = Play::new(1);
+    let things = ApiResource { plural: "things".into(), ..ApiResource::erase::<ConfigMap>(&()) };
+    let list = |items: Vec<Item>| super::take(&play.collector, &things, Event::Listed(items));
+    let kid = |revision: u64, owner: &str| {
+        let owners = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": owner }]);
+        let object =
+            json!({ "metadata": { "name": "kid", "namespace": "n", "uid": "kid", "ownerReferences": owners } });
+        let json = object.to_string().into();
+        Item { namespace: "n".into(), name: "kid".into(), uid: "kid".into(), revision, json }
+    };
+    let depends_on = |owner: &str| play.collector.read(|graph| graph.is_dependent(owner, &"kid".into()));
+    let observed = |revision| play.collector.read(|graph| graph.is_observed("kid", revision));
+    list(vec![kid(5, "a")]);
+    assert!(depends_on("a") && observed(5) && !observed(6));
+    list(vec![kid(5, "a")]);
+    assert!(depends_on("a") && observed(5));
+    list(vec![kid(6, "b")]);
+    assert!(depends_on("b") && !depends_on("a") && observed(6) && !observed(5));
+    list(Vec::new());
+    assert!(!observed(6), "nobody knows whether it is there");
+    list(vec![kid(6, "b")]);
+    assert!(depends_on("b") && observed(6));
 }
 
 #[tokio::test(start_paused = true)]

@@ -70,6 +70,8 @@ pub struct Seen {
     pub terminating: bool,
     pub has_orphan_finalizer: bool,
     pub has_foreground_finalizer: bool,
+    /// None: not from a watch.
+    pub revision: Option<u64>,
 }
 
 impl Seen {
@@ -195,6 +197,7 @@ impl Metadata {
             terminating: self.deletion_timestamp.is_some(),
             has_orphan_finalizer: self.has_finalizer(ORPHAN),
             has_foreground_finalizer: self.has_finalizer(FOREGROUND),
+            revision: None,
         }
     }
 }

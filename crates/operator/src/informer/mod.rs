@@ -33,7 +33,7 @@ use crate::panic::panic_text;
 use crate::process::held;
 use crate::source::{Event, Item, Selection, Source};
 use crate::written::{BoxError, Following, Note, Progress, ReadYourWrites, What};
-use store::{Entry, Store, Texts};
+use store::{Objects, Store, Texts};
 
 pub use store::{ByOwner, Index};
 
@@ -411,7 +411,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
     }
 
     fn list(&self, items: &[Item], tell: impl Fn(&Change<'_, V>)) {
-        let fresh: BTreeMap<Arc<Key>, Entry<V>> = {
+        let fresh: Objects<V> = {
             let store = self.store.read();
             let entries = items.iter().filter_map(|item| {
                 let (key, known) = store.known(&item.namespace, &item.name).unzip();
@@ -445,7 +445,7 @@ impl<V: Send + Sync + 'static> Cache for Shared<V> {
                 items.iter().map(|item| item.revision).max().unwrap_or(0)
             }
             Event::Applied(item) => {
-                let (key, new) = (Key::of_item(&item), (self.make)(&item).map(|object| Entry::new(&item, object)));
+                let (key, new) = (Key::of_item(&item), self.texts.entry(&item, None, self.make));
                 let object = new.as_ref().map(|entry| entry.object.clone());
                 let old = match new {
                     Some(entry) => self.store.write().insert(key.clone(), entry),

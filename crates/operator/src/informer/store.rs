@@ -48,7 +48,7 @@ impl<K: kube::Resource> Index<K> for ByOwner {
 
 /// Ordered by namespace and name, so that what is told and listed has an order, and a namespace is a range.
 pub(super) struct Store<V> {
-    pub objects: BTreeMap<Arc<Key>, Entry<V>>,
+    pub objects: Objects<V>,
     indexes: Vec<(TypeId, Box<dyn Maintained<V>>)>,
 }
 
@@ -58,19 +58,13 @@ pub(super) struct Entry<V> {
     /// writes has arrived.
     pub revision: u64,
     pub uid: u64,
-    /// Of its text, where it came in a list.
-    text: Option<u64>,
+    /// The hash of its text.
+    text: u64,
 }
 
 impl<V> Clone for Entry<V> {
     fn clone(&self) -> Self {
         Entry { object: self.object.clone(), ..*self }
-    }
-}
-
-impl<V> Entry<V> {
-    pub fn new(item: &Item, object: V) -> Entry<V> {
-        Entry { object: Arc::new(object), revision: item.revision, uid: uid_hash(&item.uid), text: None }
     }
 }
 
@@ -81,14 +75,10 @@ pub(super) struct Texts(foldhash::quality::RandomState);
 
 impl Texts {
     pub fn entry<V>(&self, item: &Item, known: Option<&Entry<V>>, make: MakeView<V>) -> Option<Entry<V>> {
-        let text = Some(self.0.hash_one(&*item.json));
+        let (revision, uid, text) = (item.revision, uid_hash(&item.uid), self.0.hash_one(&*item.json));
         match known {
-            Some(known)
-                if known.text == text && known.revision == item.revision && known.uid == uid_hash(&item.uid) =>
-            {
-                Some(known.clone())
-            }
-            _ => Some(Entry { text, ..Entry::new(item, make(item)?) }),
+            Some(known) if (known.revision, known.uid, known.text) == (revision, uid, text) => Some(known.clone()),
+            _ => Some(Entry { object: Arc::new(make(item)?), revision, uid, text }),
         }
     }
 }
@@ -129,11 +119,11 @@ impl<V: Send + Sync + 'static> Store<V> {
     }
 
     /// All that there was before.
-    pub fn replace(&mut self, fresh: BTreeMap<Arc<Key>, Entry<V>>) -> BTreeMap<Arc<Key>, Entry<V>> {
+    pub fn replace(&mut self, fresh: Objects<V>) -> Objects<V> {
         let before = std::mem::replace(&mut self.objects, fresh);
         for (_, index) in &mut self.indexes {
-            index.clear();
-            self.objects.iter().for_each(|(key, entry)| index.insert(key, &entry.object));
+            only_in(&self.objects, &before).for_each(|(key, entry)| index.insert(key, &entry.object));
+            only_in(&before, &self.objects).for_each(|(key, entry)| index.remove(key, &entry.object));
         }
         before
     }
@@ -180,12 +170,21 @@ impl<V: Send + Sync + 'static> Store<V> {
     }
 }
 
+pub(super) type Objects<V> = BTreeMap<Arc<Key>, Entry<V>>;
+
+/// The objects of the first that are not the very same in the second.
+fn only_in<'a, V>(these: &'a Objects<V>, those: &'a Objects<V>) -> impl Iterator<Item = (&'a Arc<Key>, &'a Entry<V>)> {
+    let is_in_those = |(key, entry): &(&Arc<Key>, &Entry<V>)| {
+        those.get(*key).is_some_and(|other| Arc::ptr_eq(&entry.object, &other.object))
+    };
+    these.iter().filter(move |it| !is_in_those(it))
+}
+
 /// An index of whatever key.
 trait Maintained<V>: Send + Sync {
     fn insert(&mut self, key: &Arc<Key>, object: &Arc<V>);
     /// Removes this object; another of the same key stays.
     fn remove(&mut self, key: &Arc<Key>, object: &Arc<V>);
-    fn clear(&mut self);
     fn any(&self) -> &dyn Any;
 }
 
@@ -209,10 +208,6 @@ impl<I: Index<V>, V: Send + Sync + 'static> Maintained<V> for Buckets<I, V> {
                 }
             }
         }
-    }
-
-    fn clear(&mut self) {
-        self.0.clear();
     }
 
     fn any(&self) -> &dyn Any {

@@ -136,9 +136,16 @@ async fn an_index_follows_every_change() {
     settle().await;
     assert_eq!((found("1"), found("2")), (vec!["y".into()], vec![]));
     assert_eq!(informer.index_keys::<ByData>(), ["1"]);
+    source.tell("configmaps", Event::Listed(vec![as_of("y", 1, 4), map("z", 7)]));
+    settle().await;
+    assert_eq!((found("1"), found("7")), (vec!["y".into()], vec!["z".into()]));
+    source.tell("configmaps", Event::Listed(vec![as_of("y", 7, 8), map("z", 7)]));
+    settle().await;
+    assert_eq!((found("1"), found("7")), (vec![], vec!["y".into(), "z".into()]));
     source.tell("configmaps", Event::Listed(vec![map("z", 7)]));
     settle().await;
     assert_eq!((found("1"), found("7")), (vec![], vec!["z".into()]));
+    assert_eq!(informer.index_keys::<ByData>(), ["7"]);
     assert_eq!(caches.objects::<ConfigMap>().by_index::<ByData, _>("7").len(), 1, "whoever asks shares it");
 }
 
