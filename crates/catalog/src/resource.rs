@@ -141,10 +141,11 @@ impl Resource {
         if all.is_empty() {
             return Vec::new();
         }
-        let prefix = self.key(namespace, "");
-        let here = all.range::<_, str>((Bound::Included(prefix.as_str()), Bound::Unbounded));
-        let here = here.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, entry)| entry);
-        here.filter(|entry| is_wanted(&entry.object)).cloned().collect()
+        let first = self.key(namespace, "");
+        // The next character after the slash that ends it: nobody's key has to be looked at.
+        let end = format!("{}0", first.strip_suffix('/').unwrap_or(&first));
+        let here = all.range::<_, str>((Bound::Included(first.as_str()), Bound::Excluded(end.as_str())));
+        here.map(|(_, entry)| entry).filter(|entry| is_wanted(&entry.object)).cloned().collect()
     }
 
     /// All objects as they were at a revision: the current ones with the events since then undone.

@@ -1,5 +1,7 @@
 //! What caches keep of pods and nodes.
 
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 use rkube_machinery::{Text, Value, json, object};
 use rkube_operator::{Index, Item, Key};
@@ -11,6 +13,8 @@ pub struct PodView {
     pub node: Text,
     pub revision: u64,
     pub json: Bytes,
+    /// What it uses where its node is simulated, once somebody asked.
+    pub metrics: OnceLock<Option<Box<Value>>>,
 }
 
 #[derive(Deserialize)]
@@ -30,7 +34,13 @@ struct BoundSpec<'a> {
 pub fn pod(item: &Item) -> Option<PodView> {
     let bound: Bound<'_> = serde_json::from_slice(&item.json).ok()?;
     let node = bound.spec.node_name.filter(|node| !node.is_empty())?;
-    Some(PodView { uid: item.uid.clone(), node: node.into(), revision: item.revision, json: item.json.clone() })
+    Some(PodView {
+        uid: item.uid.clone(),
+        node: node.into(),
+        revision: item.revision,
+        json: item.json.clone(),
+        metrics: OnceLock::new(),
+    })
 }
 
 pub struct ByNode;

@@ -1,9 +1,7 @@
 //! One reconcile of an autoscaler: asks for the scale and for metrics, plans, and writes the scale and the status.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rkube_machinery::host::Clock;
 use rkube_machinery::selector::labels::Selector;
 use rkube_machinery::time;
@@ -12,7 +10,7 @@ use rkube_operator::kube::Client;
 use rkube_operator::{Informer, Key};
 
 use crate::conditions;
-use crate::horizontal_pod_autoscalers::limits::History;
+use crate::horizontal_pod_autoscalers::memory::Memory;
 use crate::horizontal_pod_autoscalers::metrics::Asked;
 use crate::horizontal_pod_autoscalers::plan::{self, First, set_condition};
 use crate::horizontal_pod_autoscalers::target::{Kinds, Scale};
@@ -37,50 +35,6 @@ pub struct Manager {
     pub pods: Informer<Pod>,
     pub kinds: Kinds,
     pub memory: Arc<Memory>,
-}
-
-/// What is remembered of autoscalers that are there.
-#[derive(Default)]
-pub struct Memory(Mutex<BTreeMap<Key, Remembered>>);
-
-#[derive(Default)]
-struct Remembered {
-    history: History,
-    /// Which pods it scales, once that is known.
-    selector: Option<Selector>,
-}
-
-impl Memory {
-    pub fn add(&self, key: &Key) {
-        self.0.lock().entry(key.clone()).or_default();
-    }
-
-    pub fn forget(&self, key: &Key) {
-        self.0.lock().remove(key);
-    }
-
-    /// With what is remembered; what is not there is not remembered.
-    fn with<T>(&self, key: &Key, change: impl FnOnce(&mut Remembered) -> T) -> T {
-        match self.0.lock().get_mut(key) {
-            Some(remembered) => change(remembered),
-            None => change(&mut Remembered::default()),
-        }
-    }
-
-    /// The autoscalers that scale one of these pods.
-    fn scaling(&self, namespace: &str, pods: &[Arc<Pod>]) -> Vec<String> {
-        // Pods of one set have the same labels, which are shared.
-        let labels: BTreeMap<_, _> = pods.iter().map(|pod| (Arc::as_ptr(&pod.labels), &pod.labels)).collect();
-        let all = self.0.lock();
-        let from = Key { namespace: namespace.to_owned(), name: String::new() };
-        let beside = all.range(from..).take_while(|(key, _)| key.namespace == namespace);
-        let scaling = beside.filter(|(_, remembered)| {
-            let selects =
-                |selector: &Selector| labels.values().any(|labels| selector.matches_pairs(|key| labels.get(key)));
-            remembered.selector.as_ref().is_some_and(selects)
-        });
-        scaling.map(|(key, _)| format!("{namespace}/{}", key.name)).collect()
-    }
 }
 
 /// What metrics led to, when there is something to do or to say.
@@ -108,7 +62,7 @@ impl Manager {
         let message = "the HPA controller was able to get the target's current scale";
         set_condition(&mut status, now, "AbleToScale", true, "SucceededGetScale", message);
         let current = scale.target().replicas;
-        self.memory.with(key, |remembered| remembered.history.begin(current, now));
+        self.memory.with(key, |history| history.begin(current, now));
         status.observed_generation = None;
         let wanted = match plan::first(&autoscaler, current) {
             First::Disabled => {
@@ -174,9 +128,9 @@ impl Manager {
         if let Some(error) = outcome.error {
             tracing::debug!(autoscaler = ?key, error, "some metrics cannot be used");
         }
-        let (replicas, reason) = self.memory.with(key, |remembered| {
+        let (replicas, reason) = self.memory.with(key, |history| {
             let wanted = (replicas, metric.as_str());
-            plan::limit(autoscaler, target.replicas, wanted, &mut remembered.history, &self.settings, now, status)
+            plan::limit(autoscaler, target.replicas, wanted, history, &self.settings, now, status)
         });
         Ok(Wanted { replicas, reason })
     }
@@ -204,7 +158,7 @@ impl Manager {
             refuse("InvalidSelector", "InvalidSelector", &error.clone(), error)
         })?;
         let pods = pods::selected(&self.pods, &key.namespace, &parsed);
-        self.memory.with(key, |remembered| remembered.selector = Some(parsed));
+        self.memory.select(key, parsed);
         let scaling = self.memory.scaling(&key.namespace, &pods);
         if scaling.len() > 1 {
             let all = scaling.join(" ");
@@ -236,7 +190,7 @@ impl Manager {
         set_condition(status, now, "AbleToScale", true, "SucceededRescale", message);
         owner.tell("SuccessfulRescale", format!("New size: {replicas}; reason: {reason}"));
         let behavior = autoscaler.spec.behavior.as_ref();
-        self.memory.with(key, |remembered| remembered.history.scaled(behavior, current, *replicas, now));
+        self.memory.with(key, |history| history.scaled(behavior, current, *replicas, now));
         conditions::remove(&mut status.conditions, "ScaledToZero");
         Ok(())
     }

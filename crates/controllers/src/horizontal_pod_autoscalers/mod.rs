@@ -7,6 +7,7 @@ mod calculate;
 #[cfg(test)]
 mod calculate_tests;
 mod limits;
+mod memory;
 mod metrics;
 mod plan;
 #[cfg(test)]
@@ -24,7 +25,8 @@ use tokio::sync::Notify;
 
 use crate::Context;
 use crate::pods;
-use act::{Manager, Memory};
+use act::Manager;
+use memory::Memory;
 use target::Kinds;
 use view::Autoscaler;
 

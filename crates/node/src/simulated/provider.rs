@@ -49,6 +49,9 @@ impl Provider {
     /// A pod as it shows it.
     pub fn pod_metrics(&self, namespace: &str, name: &str) -> Option<Value> {
         let pod = self.pods.get(namespace, name).filter(|pod| self.has(&pod.node))?;
-        usage::pod_metrics(&json::parse(&pod.json).ok()?, self.clock.now_seconds())
+        let now = self.clock.now_seconds();
+        let read = || usage::pod_metrics(&json::parse(&pod.json).ok()?, now).map(Box::new);
+        let metrics = pod.metrics.get_or_init(read).as_deref()?;
+        Some(usage::measured_at(metrics.clone(), now))
     }
 }

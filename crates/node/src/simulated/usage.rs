@@ -92,6 +92,14 @@ pub fn node_metrics(node: &Value, pods: Used, now_seconds: i64) -> Value {
     shown(&mut object! { "name": metadata.str("name") }, metadata, now_seconds, ("usage", used.to_value()))
 }
 
+/// What was shown of a pod or of a node, at another time.
+pub fn measured_at(mut metrics: Value, now_seconds: i64) -> Value {
+    let now = time::format_seconds(now_seconds);
+    metrics.object_mut("metadata").set("creationTimestamp", now.as_str());
+    metrics.set("timestamp", now);
+    metrics
+}
+
 fn shown(head: &mut Value, metadata: &Value, now_seconds: i64, (field, usage): (&str, Value)) -> Value {
     let now = time::format_seconds(now_seconds);
     head.set("creationTimestamp", now.as_str());
@@ -127,6 +135,14 @@ mod tests {
         assert_eq!(used("", asked, "Running").unwrap(), r#"{"cpu":"500m","memory":"32768Ki"}"#);
         assert_eq!(used(told, asked, "Running").unwrap(), r#"{"cpu":"250m","memory":"1048576Ki"}"#);
         assert_eq!(used(told, asked, "Pending"), None);
+    }
+
+    #[test]
+    fn what_is_shown_again_differs_by_its_time() {
+        let node = json::parse(br#"{"metadata":{"name":"n","labels":{"x":"y"}}}"#).unwrap();
+        let at = |seconds| node_metrics(&node, Used::default(), seconds);
+        assert_eq!(json::to_string(&measured_at(at(0), 90)), json::to_string(&at(90)));
+        assert_ne!(json::to_string(&at(0)), json::to_string(&at(90)));
     }
 
     #[test]
