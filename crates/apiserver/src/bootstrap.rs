@@ -83,6 +83,7 @@ impl Bootstrap {
     pub async fn keep(self, registry: Weak<Registry>, mut range: DefaultRange) {
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + INTERVAL, INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut settled = None;
         loop {
             ticks.tick().await;
             let Some(registry) = registry.upgrade() else { return };
@@ -91,7 +92,12 @@ impl Bootstrap {
             if kept.is_ok() && is_missing && self.client.is_served("networking.k8s.io", "v1", "ipaddresses") {
                 kept = create_kubernetes_service(&self.client, &self.service).await;
             }
-            let kept = kept.and(self.settle_config_maps(&registry).await);
+            let found = initial_config_maps::revisions(&self.client);
+            if found.is_none() || found != settled {
+                let maps = self.settle_config_maps(&registry).await;
+                settled = found.filter(|_| maps.is_ok());
+                kept = kept.and(maps);
+            }
             if let Err(status) = kept {
                 tracing::warn!(why = status.message, "something that every cluster has is missing");
             }

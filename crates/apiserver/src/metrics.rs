@@ -15,7 +15,7 @@ const BOUNDS: [u64; 10] = [500, 1_000, 5_000, 25_000, 50_000, 100_000, 250_000, 
 
 #[derive(Default)]
 pub struct Metrics {
-    requests: RwLock<HashMap<Key, Arc<Series>>>,
+    requests: RwLock<HashMap<Key, Arc<Series>, foldhash::fast::RandomState>>,
     long_running: RwLock<HashMap<Text, Arc<AtomicI64>>>,
     mutating: AtomicI64,
     reading: AtomicI64,

@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use rkube_machinery::json::Scan;
 use rkube_machinery::{Text, Value, json, object};
 use rkube_operator::{Index, Item, Key};
-use serde::Deserialize;
 
 /// A pod that is bound. The object itself is the source's own bytes: in the server's process they are shared.
 pub struct PodView {
@@ -17,23 +17,9 @@ pub struct PodView {
     pub metrics: OnceLock<Option<Box<Value>>>,
 }
 
-#[derive(Deserialize)]
-struct Bound<'a> {
-    #[serde(borrow)]
-    spec: BoundSpec<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BoundSpec<'a> {
-    #[serde(borrow, default)]
-    node_name: Option<&'a str>,
-}
-
 /// None for pods without a node.
 pub fn pod(item: &Item) -> Option<PodView> {
-    let bound: Bound<'_> = serde_json::from_slice(&item.json).ok()?;
-    let node = bound.spec.node_name.filter(|node| !node.is_empty())?;
+    let node = node_name(&item.json).filter(|node| !node.is_empty())?;
     Some(PodView {
         uid: item.uid.clone(),
         node: node.into(),
@@ -41,6 +27,18 @@ pub fn pod(item: &Item) -> Option<PodView> {
         json: item.json.clone(),
         metrics: OnceLock::new(),
     })
+}
+
+/// `spec.nodeName`. A server wrote the text, and no name of a node has anything to be escaped.
+fn node_name(pod: &[u8]) -> Option<&str> {
+    let mut scan = Scan::new(pod);
+    for wanted in ["spec", "nodeName"] {
+        scan.open(b'{')?;
+        while scan.field()?? != wanted.as_bytes() {
+            scan.skip()?;
+        }
+    }
+    std::str::from_utf8(scan.text()?).ok()
 }
 
 pub struct ByNode;
@@ -78,4 +76,29 @@ pub fn node(item: &Item) -> Option<NodeView> {
         },
     };
     Some(NodeView { uid: item.uid.clone(), revision: item.revision, object })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_node_of_a_pod_is_found() {
+        let cases = [
+            (
+                r#"{"kind":"Pod","metadata":{"name":"spec","nodeName":"x"},"spec":{"a":[{}],"nodeName":"n-1"}}"#,
+                Some("n-1"),
+            ),
+            (r#"{"spec":{"nodeName":""},"status":{"nodeName":"x"}}"#, Some("")),
+            (r#"{"spec":{"hostname":"h"},"status":{"nodeName":"x"}}"#, None),
+            (r#"{"metadata":{}}"#, None),
+            (r#"{"spec":null}"#, None),
+            (r#"{"spec":{"nodeName":7}}"#, None),
+            (r#"{"spec":{"nodeName":"n"#, None),
+            ("", None),
+        ];
+        for (text, node) in cases {
+            assert_eq!(node_name(text.as_bytes()), node, "{text}");
+        }
+    }
 }

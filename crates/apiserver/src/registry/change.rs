@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rkube_kinds::Kind;
 use rkube_kinds::kind::Part;
 use rkube_machinery::decode::{DecodeError, Decoded};
@@ -23,13 +24,43 @@ const CONVERSIONS_MAX: usize = 16;
 
 /// What a request wants done to an object.
 pub enum Intent {
-    Replace(Value),
+    Replace(Replacement),
     Json(Patch),
     Merge(Patch),
     Strategic(Patch),
     Apply(Value),
     /// The same, done to the object's scale.
     Scale(Box<Intent>),
+}
+
+/// An object in the place of another.
+pub struct Replacement {
+    pub value: Value,
+    /// The text that it was read from: then an attempt may use it up, and the next one reads that again.
+    body: Option<Bytes>,
+}
+
+impl Replacement {
+    pub fn of(value: Value) -> Replacement {
+        Replacement { value, body: None }
+    }
+
+    pub fn read_from(body: &Bytes, value: Value) -> Replacement {
+        Replacement { value, body: Some(body.clone()) }
+    }
+
+    /// The object, for one attempt.
+    fn take(&mut self) -> Value {
+        match self.body {
+            Some(_) => std::mem::take(&mut self.value),
+            None => self.value.clone(),
+        }
+    }
+
+    /// What to read it from again, if it was taken.
+    pub fn used_up(&self) -> Option<Bytes> {
+        self.body.clone().filter(|_| self.value.is_null())
+    }
 }
 
 /// A patch, and what strict reading objects to in it.
@@ -91,7 +122,7 @@ impl Write<'_> {
     }
 
     /// The new object: decoded, defaulted, canonical, its managed fields tracked. `old` is in the served version.
-    pub(super) async fn changed(&mut self, change: &Intent, old: &Value) -> Result<Value, Status> {
+    pub(super) async fn changed(&mut self, change: &mut Intent, old: &Value) -> Result<Value, Status> {
         if !self.request.served.is_custom() {
             return self.changed_once(change, old, None);
         }
@@ -114,7 +145,7 @@ impl Write<'_> {
     /// versions counts as being of this one.
     fn changed_once(
         &mut self,
-        change: &Intent,
+        change: &mut Intent,
         old: &Value,
         conversions: Option<&Conversions>,
     ) -> Result<Value, Status> {
@@ -122,7 +153,7 @@ impl Write<'_> {
             return self.applied(config, old, &self.authorship(), conversions);
         }
         let mut value = match change {
-            Intent::Replace(value) => value.clone(),
+            Intent::Replace(replacement) => replacement.take(),
             Intent::Json(Patch { document: operations, strict }) => {
                 let decoding = self.decoding();
                 let patched = || {
@@ -150,7 +181,7 @@ impl Write<'_> {
                 if let Some(message) = self.request.served.kind.rules.unreadable(&document) {
                     return Err(Status { code: 500, message, ..Status::default() });
                 }
-                let converted = self.request.served.kind.schema.convert(document);
+                let converted = self.request.served.kind.schema.convert_patched(document, patch);
                 self.take_patched(converted, strict.clone(), || printed(patch))?
             }
             Intent::Apply(_) => unreachable!("handled above"),
@@ -177,7 +208,7 @@ impl Write<'_> {
                     return;
                 }
             } else {
-                schema.complete(value);
+                schema.complete_beside(value, old, None);
             }
             schema.track_update(old, value, &context.view(), self.reset_fields(), Some(&convert));
             return;

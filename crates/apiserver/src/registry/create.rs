@@ -78,8 +78,9 @@ impl CompareAndSwap for Creation<'_, '_> {
         stored
     }
 
-    fn again(&mut self) {
+    fn again(&mut self) -> Result<(), Status> {
         self.write.warnings.truncate(self.warnings);
+        Ok(())
     }
 
     fn exhausted(&self, current: Option<&Entry>) -> Status {

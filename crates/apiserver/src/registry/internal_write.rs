@@ -10,7 +10,7 @@ use rkube_kinds::kind::Part;
 use rkube_machinery::{Status, Text, Value};
 
 use super::Registry;
-use super::change::Intent;
+use super::change::{Intent, Replacement};
 use super::create::Origin;
 use super::request::Request;
 use super::write::Write;
@@ -63,7 +63,7 @@ impl<'a> InternalWriter<'a> {
         info.subresource = Text::new_static("status");
         let request = Request { part: Part::Status, ..self.request(&info) };
         let mut write = Write::new(self.registry, &request, Vec::new());
-        write.modify(Intent::Replace(value)).await.map(|written| written.entry)
+        write.modify(Intent::Replace(Replacement::of(value))).await.map(|written| written.entry)
     }
 
     /// Deletes the object if it is still the one of this uid. That it is gone already is fine.

@@ -9,7 +9,7 @@ use rkube_machinery::{Status, Value, json, patch, yaml};
 use rkube_store::Expect;
 
 use super::admit::Admission;
-use super::change::{Intent, Patch};
+use super::change::{Intent, Patch, Replacement};
 use super::decode::each_complaint;
 use super::engine::{self, CompareAndSwap, Place, Verdict};
 use super::metadata;
@@ -50,8 +50,14 @@ impl CompareAndSwap for Modification<'_, '_> {
         }
     }
 
-    fn again(&mut self) {
+    fn again(&mut self) -> Result<(), Status> {
+        if let Intent::Replace(replacement) = &mut self.change
+            && let Some(body) = replacement.used_up()
+        {
+            replacement.value = self.write.replacement(&body)?;
+        }
         self.write.warnings.truncate(self.warnings);
+        Ok(())
     }
 
     fn exhausted(&self, _current: Option<&Entry>) -> Status {
@@ -62,13 +68,24 @@ impl CompareAndSwap for Modification<'_, '_> {
 impl Write<'_> {
     pub(super) async fn update(&mut self, body: &Bytes) -> Result<Written, Status> {
         self.take_options("UpdateOptions", None)?;
+        let value = self.replacement(body)?;
+        let change = match self.request.served.is_custom() {
+            // Other versions of it may have to be known, and then the change is worked out again.
+            true => Replacement::of(value),
+            false => Replacement::read_from(body, value),
+        };
+        self.modify(Intent::Replace(change)).await
+    }
+
+    /// The object that the body of an update has.
+    fn replacement(&mut self, body: &Bytes) -> Result<Value, Status> {
         let format = Format::of(self.request.content_type)?;
         let mut value = self.decode(format, body)?;
         let metadata = value.object_mut("metadata");
         metadata::place(metadata, self.request.object_namespace())?;
         self.check_name(&value)?;
         self.warnings.extend(metadata::dedup_owners(value.object_mut("metadata"), Stage::Sent));
-        self.modify(Intent::Replace(value)).await
+        Ok(value)
     }
 
     pub(super) async fn patch(&mut self, body: &Bytes) -> Result<Written, Status> {
@@ -163,12 +180,17 @@ impl Write<'_> {
         engine::run(&mut Modification { write: self, place, change, warnings }, seen).await
     }
 
-    async fn attempt(&mut self, place: &Place<'_>, change: &Intent, entry: &Entry) -> Result<Verdict<Written>, Status> {
+    async fn attempt(
+        &mut self,
+        place: &Place<'_>,
+        change: &mut Intent,
+        entry: &Entry,
+    ) -> Result<Verdict<Written>, Status> {
         let kind = &self.request.served.kind;
         let registry = self.registry;
         let old = self.request.working_form(entry).await?;
-        if let Intent::Replace(value) = change {
-            self.check_uid(place.key(), value, &old)?;
+        if let Intent::Replace(replacement) = change {
+            self.check_uid(place.key(), &replacement.value, &old)?;
         }
         let converted = kind.conversion.as_ref().map(|conversion| conversion.from_stored(old.clone()));
         let before = converted.as_ref().unwrap_or(&old);
@@ -178,7 +200,7 @@ impl Write<'_> {
                 let scaled = self.scaled(change, before).await?;
                 self.request.served.to_stored(self.placed(scaled)?)
             }
-            change => {
+            _ => {
                 let changed = self.changed(change, before).await?;
                 let mut value = self.request.served.to_stored(self.placed(changed)?);
                 self.admit(Admission::update(&self.request.info.name, &old), &mut value).await?;
@@ -245,11 +267,13 @@ impl Write<'_> {
                     ));
                 }
                 self.gave_no_labels = config.get("metadata").map("labels").is_empty();
-                let value = self.changed(&Intent::Apply(config), &Value::Null).await?;
+                let value = self.changed(&mut Intent::Apply(config), &Value::Null).await?;
                 let value = self.placed(value)?;
                 self.create_missing(value).await
             }
-            Intent::Replace(value) if self.part == Part::Main && self.request.served.kind.strategy.create_on_update => {
+            Intent::Replace(Replacement { value, .. })
+                if self.part == Part::Main && self.request.served.kind.strategy.create_on_update =>
+            {
                 parse_version(value.get("metadata").str("resourceVersion"))?;
                 self.check_uid(&self.request.key(&self.request.info.name), value, &Value::Null)?;
                 let mut value = value.clone();

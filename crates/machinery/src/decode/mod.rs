@@ -16,7 +16,7 @@ mod write;
 
 use std::collections::HashSet;
 
-pub use beside::complete_beside;
+pub use beside::{complete_beside, convert_patched};
 pub(crate) use complete::zero_struct;
 pub use complete::{complete, settle};
 pub use direct::direct;

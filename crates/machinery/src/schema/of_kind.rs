@@ -66,6 +66,14 @@ impl Schema {
         }
     }
 
+    /// The same of an object in canonical form that this patch was applied to.
+    pub fn convert_patched(&self, tree: Value, patch: &Value) -> Result<Decoded, DecodeError> {
+        match self {
+            Schema::Table(table) => decode::convert_patched(tree, patch, table),
+            Schema::Structural(_) => self.convert(tree),
+        }
+    }
+
     /// Gives a stored object the form that it would have had if it was written today.
     pub fn modernize(&self, value: &mut Value) {
         if let Schema::Structural(schema) = self {

@@ -27,7 +27,9 @@ pub trait CompareAndSwap: Send {
     fn attempt(&mut self, current: Option<&Entry>) -> impl Future<Output = Result<Verdict<Self::Done>, Status>> + Send;
 
     /// Another attempt follows: what the last one said on the side counts no more.
-    fn again(&mut self) {}
+    fn again(&mut self) -> Result<(), Status> {
+        Ok(())
+    }
 
     fn attempts_max(&self) -> usize {
         ATTEMPTS_MAX
@@ -74,7 +76,7 @@ impl Seen {
 pub async fn run<W: CompareAndSwap>(write: &mut W, mut seen: Seen) -> Result<W::Done, Status> {
     for attempt in 0..write.attempts_max() {
         if attempt > 0 {
-            write.again();
+            write.again()?;
         }
         match write.attempt(seen.entry.as_ref()).await {
             Ok(Verdict::Committed(done)) => return Ok(done),

@@ -43,8 +43,9 @@ impl CompareAndSwap for Script<'_> {
         self.verdicts.pop_front().unwrap_or(Ok(Verdict::Overtaken)).map_err(Status::bad_request)
     }
 
-    fn again(&mut self) {
+    fn again(&mut self) -> Result<(), Status> {
         self.retries += 1;
+        Ok(())
     }
 
     fn exhausted(&self, current: Option<&Entry>) -> Status {

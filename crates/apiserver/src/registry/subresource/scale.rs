@@ -17,7 +17,7 @@ use rkube_machinery::{GroupResource, Status, Type, TypeRef, Value, decode, json,
 
 use super::super::admit::Admission;
 use super::super::body_type::Fit;
-use super::super::change::{Intent, nothing_of, patched_type, sorted_along};
+use super::super::change::{Intent, Replacement, nothing_of, patched_type, sorted_along};
 use super::super::request::Request;
 use super::super::write::Write;
 use super::super::{Registry, metadata, read};
@@ -66,7 +66,7 @@ impl Write<'_> {
                 self.take_options("UpdateOptions", None)?;
                 let scale = self.decode_other(body, TYPE, API_VERSION, KIND)?;
                 self.check_name(&scale)?;
-                Intent::Replace(scale)
+                Intent::Replace(Replacement::of(scale))
             }
             "patch" => self.patch_of(body).await?,
             _ => return Err(Status::method_not_allowed()),
@@ -128,7 +128,7 @@ impl Write<'_> {
         let mut document = current.clone();
         let applied = match change {
             Intent::Replace(scale) => {
-                document = scale.clone();
+                document = scale.value.clone();
                 Ok(())
             }
             Intent::Apply(config) => {

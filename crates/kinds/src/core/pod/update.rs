@@ -98,8 +98,9 @@ fn validate_deadline(path: Path<'_>, spec: &Value, old: &Value, errors: &mut Err
 
 fn validate_tolerations(path: Path<'_>, spec: &Value, old: &Value, options: &PodOptions, errors: &mut Errors) {
     let tolerations = spec.list("tolerations");
-    let identity =
-        |toleration: &'_ Value| ["key", "operator", "value", "effect"].map(|field| toleration.str(field).to_owned());
+    fn identity(toleration: &Value) -> [&str; 4] {
+        ["key", "operator", "value", "effect"].map(|field| toleration.str(field))
+    }
     let new: BTreeSet<_> = tolerations.iter().map(identity).collect();
     if old.list("tolerations").iter().any(|old| !new.contains(&identity(old))) {
         return errors.forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
