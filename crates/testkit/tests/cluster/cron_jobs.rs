@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::Event;
 use rkube_operator::kube::api::{ListParams, Patch, PatchParams, PostParams};
 use rkube_operator::kube::{Api, ResourceExt};
 use rkube_testkit::TestCluster;
@@ -38,6 +40,29 @@ impl Crons {
     async fn jobs(&self) -> Vec<Job> {
         let jobs = Api::<Job>::namespaced(self.cluster.client(), "default");
         jobs.list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// The messages of the events for a reason.
+    async fn told(&self, reason: &str) -> Vec<String> {
+        let events = Api::<Event>::namespaced(self.cluster.client(), "default");
+        let events = events.list(&ListParams::default()).await.unwrap().items;
+        events.into_iter().filter(|one| one.reason.as_deref() == Some(reason)).filter_map(|one| one.message).collect()
+    }
+
+    /// From here on nobody can delete a Job: who is to be asked does not answer.
+    async fn keep_jobs(&self) {
+        let rule = json!({
+            "apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["jobs"],
+        });
+        let webhook = json!({
+            "name": "keep.example.com", "rules": [rule], "clientConfig": { "url": "https://127.0.0.1:1/" },
+            "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        });
+        let configuration = json!({ "metadata": { "name": "keep" }, "webhooks": [webhook] });
+        let configurations = Api::<ValidatingWebhookConfiguration>::all(self.cluster.client());
+        let configuration = serde_json::from_value(configuration).unwrap();
+        configurations.create(&PostParams::default(), &configuration).await.unwrap();
+        self.cluster.advance(MINUTE).await;
     }
 
     async fn status(&self) -> Value {
@@ -77,4 +102,35 @@ async fn jobs_that_still_run_are_left_refused_or_replaced() {
         assert_eq!(jobs.len(), running, "{policy}");
         assert_eq!(crons.status().await["active"].as_array().unwrap().len(), running, "{policy}");
     }
+}
+
+/// What cannot be deleted is told of, and the schedule goes on.
+#[tokio::test]
+async fn jobs_that_cannot_be_deleted_do_not_stop_the_schedule() {
+    let crons = Crons::start().await;
+    crons.keep_jobs().await;
+    crons.create("sleep 10", json!({ "successfulJobsHistoryLimit": 0 })).await;
+    crons.cluster.advance(61 * MINUTE).await;
+    let jobs = crons.jobs().await;
+    assert_eq!(jobs.len(), 12, "one every five minutes");
+    let failed = crons.told("FailedDelete").await;
+    let expected = "Deleted job: Internal error occurred: failed calling webhook \"keep.example.com\"";
+    assert!(failed.iter().any(|message| message.starts_with(expected)), "{expected} is none of {failed:#?}");
+    assert_eq!(crons.told("SuccessfulDelete").await, Vec::<String>::new());
+    let done = crons.told("SawCompletedJob").await;
+    assert!(done.contains(&format!("Saw completed job: {}, condition: Complete", jobs[0].name_any())), "{done:#?}");
+    assert_eq!(crons.status().await["active"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_replaced_stays_active() {
+    let crons = Crons::start().await;
+    crons.keep_jobs().await;
+    crons.create("sleep 100000", json!({ "concurrencyPolicy": "Replace" })).await;
+    crons.cluster.advance(8 * MINUTE).await;
+    let before = crons.status().await;
+    crons.cluster.advance(10 * MINUTE).await;
+    assert_eq!(crons.jobs().await.len(), 1);
+    assert_eq!(crons.status().await, before);
+    assert_ne!(crons.told("FailedDelete").await, Vec::<String>::new());
 }
