@@ -84,10 +84,14 @@ impl Manager {
     /// Deletes the Jobs that are to be replaced, up to the first that does not go. Those that went are no longer active.
     async fn replace(&self, owner: Owner<'_>, jobs: &[Reference], status: &mut Status) -> Result<(), Error> {
         for job in jobs {
+            let path = format!("{}/{}", owner.beside("/apis/batch/v1", "jobs"), job.name);
+            let live = requests::get(&self.client, &path).await.inspect_err(|error| {
+                owner.warn("FailedGet", format!("Get job: {}", requests::message(error)));
+            })?;
             let what = || format!("could not replace job {}/{}", owner.item.namespace, job.name);
             let deleted = self.delete(owner, &job.name).await;
             deleted.map_err(|error| Error::For { what: what(), error })?;
-            status.active.retain(|active| active.uid != job.uid);
+            status.active.retain(|active| active.uid != live.metadata.uid.as_str());
         }
         Ok(())
     }

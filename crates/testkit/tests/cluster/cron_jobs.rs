@@ -5,9 +5,9 @@ use std::time::Duration;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::Event;
-use rkube_operator::kube::api::{ListParams, Patch, PatchParams, PostParams};
+use rkube_operator::kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use rkube_operator::kube::{Api, ResourceExt};
-use rkube_testkit::TestCluster;
+use rkube_testkit::{Faults, TestCluster};
 use serde_json::{Value, json};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -133,4 +133,29 @@ async fn a_job_that_cannot_be_replaced_stays_active() {
     assert_eq!(crons.jobs().await.len(), 1);
     assert_eq!(crons.status().await, before);
     assert_ne!(crons.told("FailedDelete").await, Vec::<String>::new());
+}
+
+/// Where caches are late, one that is to be replaced may be gone: it is not told of as if it had been deleted.
+#[tokio::test]
+async fn a_job_that_is_gone_is_not_replaced() {
+    let faults = Faults { delayed_watches: 500, watch_delay_max: MINUTE, ..Faults::none() };
+    let crons = Crons { cluster: TestCluster::builder().nodes(1).virtual_time().faults(faults).start().await };
+    crons.create("sleep 100000", json!({ "concurrencyPolicy": "Replace" })).await;
+    let jobs = Api::<Job>::namespaced(crons.cluster.client(), "default");
+    let mut deleted = Vec::new();
+    for _ in 0..12 {
+        let now = crons.cluster.clock().now_micros();
+        let until_due = 300_000_000 - now.rem_euclid(300_000_000);
+        crons.cluster.advance(Duration::from_micros(until_due.unsigned_abs()) - Duration::from_millis(100)).await;
+        for job in crons.jobs().await {
+            jobs.delete(&job.name_any(), &DeleteParams::background()).await.unwrap();
+            deleted.push(job.name_any());
+        }
+        crons.cluster.advance(MINUTE).await;
+    }
+    let told = crons.told("FailedGet").await;
+    let expected = |name: &String| format!("Get job: jobs.batch \"{name}\" not found");
+    assert!(deleted.iter().any(|name| told.contains(&expected(name))), "{deleted:?} {told:?}");
+    let taken = crons.told("SuccessfulDelete").await;
+    assert!(!deleted.iter().any(|name| taken.contains(&format!("Deleted job {name}"))), "{taken:?}");
 }
