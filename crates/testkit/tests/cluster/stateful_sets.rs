@@ -228,6 +228,33 @@ async fn claims_stay_or_go_with_their_pods() {
     assert_eq!(sets.claims().await, ["data-s-0"]);
 }
 
+/// A pod that is wanted again while it goes comes back once its claim has gone with it.
+#[tokio::test]
+async fn a_pod_comes_back_after_its_claim_has_gone() {
+    let sets = Sets::start().await;
+    let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+    let slow_to_stop = json!({
+        "metadata": { "labels": { "app": "s" }, "annotations": { "sim.rkube.io/stop-delay": "20s" } },
+        "spec": { "containers": [{ "name": "main", "image": "img:1" }] },
+    });
+    let templates = json!([{ "metadata": { "name": "data" }, "spec": spec }]);
+    let policy = json!({ "whenScaled": "Delete" });
+    let spec = json!({
+        "volumeClaimTemplates": templates, "persistentVolumeClaimRetentionPolicy": policy, "template": slow_to_stop,
+    });
+    sets.create(2, spec).await;
+    sets.ready(2).await;
+    let claims = Api::<PersistentVolumeClaim>::namespaced(sets.cluster.client(), "default");
+    let before = claims.get("data-s-1").await.unwrap().uid();
+    sets.patch(json!({ "spec": { "replicas": 1 } })).await;
+    sets.cluster.advance(Duration::from_secs(5)).await;
+    assert!(sets.pods().get("s-1").await.unwrap().metadata.deletion_timestamp.is_some());
+    sets.patch(json!({ "spec": { "replicas": 2 } })).await;
+    sets.cluster.advance(MINUTE).await;
+    sets.ready(2).await;
+    assert_ne!(claims.get("data-s-1").await.unwrap().uid(), before);
+}
+
 /// The claim of a pod that waits for it is made again when it is deleted.
 #[tokio::test]
 async fn a_claim_that_is_missing_is_made_again() {
