@@ -255,6 +255,27 @@ async fn a_pod_comes_back_after_its_claim_has_gone() {
     assert_ne!(claims.get("data-s-1").await.unwrap().uid(), before);
 }
 
+/// Claims of pods that wait are written once when it changes with whom they go.
+#[tokio::test]
+async fn claims_of_pods_that_wait_are_written_once() {
+    let sets = Sets::start().await;
+    let spec = json!({
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "none", "resources": { "requests": { "storage": "1Gi" } },
+    });
+    let templates = json!([{ "metadata": { "name": "data" }, "spec": spec }]);
+    sets.create(8, json!({ "podManagementPolicy": "Parallel", "volumeClaimTemplates": templates })).await;
+    sets.cluster.advance(MINUTE).await;
+    sets.patch(json!({ "spec": { "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Delete" } } })).await;
+    sets.cluster.advance(MINUTE).await;
+    let claims = Api::<PersistentVolumeClaim>::namespaced(sets.cluster.client(), "default");
+    let claims = claims.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(claims.iter().filter(|claim| claim.owner_references().len() == 1).count(), 8);
+    let events = Api::<Event>::namespaced(sets.cluster.client(), "default");
+    let events = events.list(&ListParams::default()).await.unwrap().items;
+    let failed = events.into_iter().filter(|event| event.reason.as_deref() == Some("FailedUpdate"));
+    assert_eq!(failed.filter_map(|event| event.message).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
 /// The claim of a pod that waits for it is made again when it is deleted.
 #[tokio::test]
 async fn a_claim_that_is_missing_is_made_again() {
