@@ -23,6 +23,7 @@ use tokio::time::Instant;
 
 use crate::Context;
 use crate::requests::{self, is_not_found};
+use crate::settings;
 use kinds::{Count, Follower, Kinds};
 use plan::{Recent, SETTLING};
 use view::Quota;
@@ -90,7 +91,7 @@ async fn look_again(queue: &Queue<Key>, quotas: &Informer<Quota>, period: Durati
         return std::future::pending().await;
     }
     loop {
-        tokio::time::sleep(period).await;
+        settings::pause(period).await;
         quotas.keys().into_iter().for_each(|key| queue.add_as(key, Priority::Background));
     }
 }
