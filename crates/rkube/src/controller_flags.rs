@@ -193,8 +193,8 @@ pub struct ControllerFlags {
     pub resource_quota_sync_period: GoDuration,
 
     /// How many ResourceQuotas are looked at at a time
-    #[arg(long, value_name = "COUNT", default_value_t = 5)]
-    pub concurrent_resource_quota_syncs: usize,
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_resource_quota_syncs: NonZeroUsize,
 }
 
 impl ControllerFlags {
@@ -248,7 +248,7 @@ impl ControllerFlags {
             unhealthy_zone_threshold: self.unhealthy_zone_threshold,
             terminated_pod_gc_threshold: usize::try_from(self.terminated_pod_gc_threshold).unwrap_or(0),
             resource_quota_sync_period: self.resource_quota_sync_period.0,
-            concurrent_resource_quota_syncs: self.concurrent_resource_quota_syncs,
+            concurrent_resource_quota_syncs: self.concurrent_resource_quota_syncs.get(),
             ..Settings::default()
         }
     }
@@ -277,6 +277,7 @@ mod tests {
         for flag in [
             "--concurrent-job-syncs=0",
             "--concurrent-gc-syncs=0",
+            "--concurrent-resource-quota-syncs=0",
             "--max-endpoints-per-slice=0",
             "--max-endpoints-per-slice=1001",
             "--mirroring-max-endpoints-per-subset=0",

@@ -57,7 +57,7 @@ pub async fn run(context: Context) {
     let follower =
         Follower { kinds: kinds.clone(), caches, quotas: quotas.clone(), queue: queue.clone(), clock: clock.clone() };
     let keeping = Arc::new(Keeping { client, clock, source, quotas: quotas.clone(), kinds, recent });
-    let workers = settings.concurrent_resource_quota_syncs.max(1);
+    let workers = settings.concurrent_resource_quota_syncs;
     tokio::select! {
         biased;
         () = follower.run() => {}
