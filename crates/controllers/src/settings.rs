@@ -44,6 +44,8 @@ pub struct Settings {
     pub enable_dynamic_provisioning: bool,
     /// Whether volumes stay attached to nodes that do not answer, however long they are waited for.
     pub disable_force_detach_on_timeout: bool,
+    /// Whether objects go whose owners are gone.
+    pub enable_garbage_collector: bool,
     /// So many nodes per second are tainted in a zone that is well, so that pods leave them.
     pub node_eviction_rate: f32,
     /// The same in a large zone that is not.
@@ -115,6 +117,7 @@ impl Default for Settings {
             pvclaimbinder_sync_period: Duration::from_secs(15),
             enable_dynamic_provisioning: true,
             disable_force_detach_on_timeout: false,
+            enable_garbage_collector: true,
             node_eviction_rate: 0.1,
             secondary_node_eviction_rate: 0.01,
             large_cluster_size_threshold: 50,
