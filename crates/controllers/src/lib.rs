@@ -123,7 +123,12 @@ pub fn start_with(mut manager: Manager, config: &Config) -> Manager {
     let mut starter = Starter { manager, config, there: Vec::new() };
     let root_ca: Arc<str> = config.root_ca.as_str().into();
     // The controller, and the service account that it acts as; both have upstream's names.
-    starter.add("garbage-collector-controller", "generic-garbage-collector", garbage_collector::run);
+    starter.add_gated(
+        config.settings.enable_garbage_collector,
+        "garbage-collector-controller",
+        "generic-garbage-collector",
+        garbage_collector::run,
+    );
     starter.add("namespace-controller", "namespace-controller", namespaces::run);
     starter.add("serviceaccount-controller", "service-account-controller", service_accounts::run);
     if let Some(sign) = config.sign_token.clone() {
@@ -260,7 +265,7 @@ struct Starter<'a> {
 }
 
 impl Starter<'_> {
-    /// One that runs only where its gate is on.
+    /// One that runs only where its gate, or a flag of its own, is on.
     fn add_gated<F>(
         &mut self,
         gate: bool,

@@ -13,6 +13,14 @@ pub struct FeatureGates {
     pub storage_version_migrator: bool,
 }
 
+/// However short a period is, nothing is looked at more often: a loop without a pause would leave no time for others.
+pub(crate) const PERIOD_MIN: Duration = Duration::from_millis(10);
+
+/// Waits until all is to be looked at again.
+pub(crate) async fn pause(period: Duration) {
+    tokio::time::sleep(period.max(PERIOD_MIN)).await;
+}
+
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub feature_gates: FeatureGates,
@@ -36,6 +44,8 @@ pub struct Settings {
     pub enable_dynamic_provisioning: bool,
     /// Whether volumes stay attached to nodes that do not answer, however long they are waited for.
     pub disable_force_detach_on_timeout: bool,
+    /// Whether objects go whose owners are gone.
+    pub enable_garbage_collector: bool,
     /// So many nodes per second are tainted in a zone that is well, so that pods leave them.
     pub node_eviction_rate: f32,
     /// The same in a large zone that is not.
@@ -107,6 +117,7 @@ impl Default for Settings {
             pvclaimbinder_sync_period: Duration::from_secs(15),
             enable_dynamic_provisioning: true,
             disable_force_detach_on_timeout: false,
+            enable_garbage_collector: true,
             node_eviction_rate: 0.1,
             secondary_node_eviction_rate: 0.01,
             large_cluster_size_threshold: 50,
@@ -143,6 +154,20 @@ impl Default for Settings {
             mirroring_max_endpoints_per_subset: 1000,
             resource_quota_sync_period: Duration::from_secs(5 * 60),
             concurrent_resource_quota_syncs: 5,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn every_pause_takes_time() {
+        for (period, expected) in [(Duration::ZERO, PERIOD_MIN), (PERIOD_MIN * 2, PERIOD_MIN * 2)] {
+            let begun = tokio::time::Instant::now();
+            pause(period).await;
+            assert_eq!(begun.elapsed(), expected);
         }
     }
 }

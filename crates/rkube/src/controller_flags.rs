@@ -92,6 +92,11 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "COUNT", default_value = "5")]
     pub concurrent_ephemeralvolume_syncs: NonZeroUsize,
 
+    /// Delete objects whose owners are gone. Without this, owners that are deleted in the foreground, or to leave orphans,
+    /// stay until somebody else removes their finalizers
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub enable_garbage_collector: bool,
+
     /// How many objects are looked at, and deleted, at a time because their owners are gone
     #[arg(long, value_name = "COUNT", default_value = "256")]
     pub concurrent_gc_syncs: NonZeroUsize,
@@ -193,8 +198,8 @@ pub struct ControllerFlags {
     pub resource_quota_sync_period: GoDuration,
 
     /// How many ResourceQuotas are looked at at a time
-    #[arg(long, value_name = "COUNT", default_value_t = 5)]
-    pub concurrent_resource_quota_syncs: usize,
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub concurrent_resource_quota_syncs: NonZeroUsize,
 }
 
 impl ControllerFlags {
@@ -221,6 +226,7 @@ impl ControllerFlags {
             concurrent_deployment_syncs: self.concurrent_deployment_syncs.get(),
             concurrent_endpoint_syncs: self.concurrent_endpoint_syncs.get(),
             concurrent_ephemeralvolume_syncs: self.concurrent_ephemeralvolume_syncs.get(),
+            enable_garbage_collector: self.enable_garbage_collector,
             concurrent_gc_syncs: self.concurrent_gc_syncs.get(),
             concurrent_job_syncs: self.concurrent_job_syncs.get(),
             namespace_sync_period: self.namespace_sync_period.0,
@@ -248,7 +254,7 @@ impl ControllerFlags {
             unhealthy_zone_threshold: self.unhealthy_zone_threshold,
             terminated_pod_gc_threshold: usize::try_from(self.terminated_pod_gc_threshold).unwrap_or(0),
             resource_quota_sync_period: self.resource_quota_sync_period.0,
-            concurrent_resource_quota_syncs: self.concurrent_resource_quota_syncs,
+            concurrent_resource_quota_syncs: self.concurrent_resource_quota_syncs.get(),
             ..Settings::default()
         }
     }
@@ -273,10 +279,19 @@ mod tests {
     }
 
     #[test]
+    fn the_garbage_collector_can_be_left_out() {
+        for (flag, expected) in [("--enable-garbage-collector", true), ("--enable-garbage-collector=false", false)] {
+            let line = Line::try_parse_from(["rkube", flag]).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(line.flags.settings().enable_garbage_collector, expected, "{flag}");
+        }
+    }
+
+    #[test]
     fn what_cannot_work_is_refused() {
         for flag in [
             "--concurrent-job-syncs=0",
             "--concurrent-gc-syncs=0",
+            "--concurrent-resource-quota-syncs=0",
             "--max-endpoints-per-slice=0",
             "--max-endpoints-per-slice=1001",
             "--mirroring-max-endpoints-per-subset=0",

@@ -15,7 +15,7 @@ use crate::cron_jobs::schedule;
 use crate::cron_jobs::view::{CronJob, Reference, Status};
 use crate::jobs::{ByController, Job};
 use crate::owner::{Error, Kind, Owner};
-use crate::requests::{self, is_namespace_terminating, is_not_found};
+use crate::requests::{self, is_namespace_terminating};
 
 pub static CRON_JOB: Kind =
     Kind { api_version: "batch/v1", kind: "CronJob", base: "/apis/batch/v1", plural: "cronjobs" };
@@ -36,18 +36,24 @@ impl Manager {
         let Some(cron) = self.cron_jobs.get(&key.namespace, &key.name) else { return Ok(Outcome::Unchanged) };
         let owner = Owner { kind: &CRON_JOB, item: &cron.item, client: &self.client, events: &self.events };
         let jobs = self.jobs.by_index::<ByController, _>(&*cron.item.uid);
+        let mut removed = Vec::new();
+        for job in plan::expired(&cron, &jobs) {
+            // One that cannot go is told of and stays: what is due is made all the same.
+            if self.delete(owner, &job.item.name).await.is_ok() {
+                removed.push(job.item.uid.clone());
+            }
+        }
         let is_there = |name: &str| self.jobs.get(&cron.item.namespace, name).is_some();
-        let Plan { mut status, told, remove, start, replace, again } =
-            plan::plan(&cron, &jobs, &is_there, self.clock.now_micros());
+        let Plan { mut status, told, start, replace, again } =
+            plan::plan(&cron, &jobs, &removed, &is_there, self.clock.now_micros());
         for (is_warning, reason, message) in told {
             if is_warning { owner.warn(reason, message) } else { owner.tell(reason, message) }
         }
-        for job in remove {
-            self.delete(owner, &job.item.name).await?;
-        }
         if let Some(at) = start {
-            for job in replace {
-                self.delete(owner, &job.name).await?;
+            if let Err(error) = self.replace(owner, &replace, &mut status).await {
+                status.last_schedule_time.clone_from(&cron.status.last_schedule_time);
+                self.write_status(owner, &cron, &status).await?;
+                return Err(error);
             }
             match self.create(owner, &cron, at).await {
                 Ok(Some(made)) => status.active.push(made),
@@ -75,18 +81,32 @@ impl Manager {
         owner.write_status(status).await.map(drop)
     }
 
-    async fn delete(&self, owner: Owner<'_>, name: &str) -> Result<(), Error> {
+    /// Deletes the Jobs that are to be replaced, up to the first that does not go. Those that went are no longer active.
+    async fn replace(&self, owner: Owner<'_>, jobs: &[Reference], status: &mut Status) -> Result<(), Error> {
+        for job in jobs {
+            let path = format!("{}/{}", owner.beside("/apis/batch/v1", "jobs"), job.name);
+            let live = requests::get(&self.client, &path).await.inspect_err(|error| {
+                owner.warn("FailedGet", format!("Get job: {}", requests::message(error)));
+            })?;
+            let what = || format!("could not replace job {}/{}", owner.item.namespace, job.name);
+            let deleted = self.delete(owner, &job.name).await;
+            deleted.map_err(|error| Error::For { what: what(), error })?;
+            status.active.retain(|active| active.uid != live.metadata.uid.as_str());
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, owner: Owner<'_>, name: &str) -> Result<(), kube::Error> {
         let path = format!("{}/{name}", owner.beside("/apis/batch/v1", "jobs"));
-        match requests::delete_with(&self.client, &path, json!({ "propagationPolicy": "Background" })).await {
-            Err(error) if !is_not_found(&error) => {
+        let options = json!({ "propagationPolicy": "Background" });
+        match requests::delete_with(&self.client, &path, options).await {
+            Ok(_) => owner.tell("SuccessfulDelete", format!("Deleted job {name}")),
+            Err(error) => {
                 owner.warn("FailedDelete", format!("Deleted job: {}", requests::message(&error)));
-                Err(error.into())
-            }
-            _ => {
-                owner.tell("SuccessfulDelete", format!("Deleted job {name}"));
-                Ok(())
+                return Err(error);
             }
         }
+        Ok(())
     }
 
     /// Makes the Job of a time. None: it is somebody else's.

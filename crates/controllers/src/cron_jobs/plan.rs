@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rkube_machinery::time;
+use rkube_machinery::{Text, time};
 
 use crate::cron_jobs::schedule::{Schedule, zone};
 use crate::cron_jobs::view::{Concurrency, CronJob, Reference, Status};
@@ -20,21 +20,24 @@ pub struct Plan {
     pub status: Status,
     /// Whether the event is a warning, its reason and its message.
     pub told: Vec<(bool, &'static str, String)>,
-    /// Jobs that ended and are beyond what is kept.
-    pub remove: Vec<Arc<Job>>,
     /// The time, in seconds, for which a Job is to be made.
     pub start: Option<i64>,
-    /// Jobs that have to go before.
+    /// Jobs that have to go before, which are active until they do.
     pub replace: Vec<Reference>,
     pub again: Option<Duration>,
 }
 
-/// `jobs` are those that the CronJob controls; `is_there` says whether there is a Job of a name.
-pub fn plan(cron: &CronJob, jobs: &[Arc<Job>], is_there: &dyn Fn(&str) -> bool, now_micros: i64) -> Plan {
-    let mut plan = Plan { status: cron.status.clone(), remove: expired(cron, jobs), ..Plan::default() };
-    for job in &plan.remove {
-        plan.status.active.retain(|active| active.uid != job.item.uid);
-    }
+/// `jobs` are those that the CronJob controls; of these `removed`, by their uids, were just deleted. `is_there` says whether
+/// there is a Job of a name.
+pub fn plan(
+    cron: &CronJob,
+    jobs: &[Arc<Job>],
+    removed: &[Text],
+    is_there: &dyn Fn(&str) -> bool,
+    now_micros: i64,
+) -> Plan {
+    let mut plan = Plan { status: cron.status.clone(), ..Plan::default() };
+    plan.status.active.retain(|active| !removed.contains(&active.uid));
     follow(jobs, &mut plan);
     let gone: Vec<Reference> =
         plan.status.active.iter().filter(|active| is_gone(active, jobs, is_there)).cloned().collect();
@@ -53,7 +56,7 @@ fn is_gone(active: &Reference, jobs: &[Arc<Job>], is_there: &dyn Fn(&str) -> boo
 }
 
 /// The oldest Jobs that ended, beyond those that are kept.
-fn expired(cron: &CronJob, jobs: &[Arc<Job>]) -> Vec<Arc<Job>> {
+pub fn expired(cron: &CronJob, jobs: &[Arc<Job>]) -> Vec<Arc<Job>> {
     let oldest = |kind: &str, limit: Option<i64>| -> Vec<Arc<Job>> {
         let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else { return Vec::new() };
         let is_ended = |job: &&Arc<Job>| job.end().is_some_and(|end| end.kind == kind);
@@ -137,7 +140,7 @@ fn begin(cron: &CronJob, now_micros: i64, plan: &mut Plan) {
     plan.start = due.at.filter(|at| is_wanted(cron, *at, now, plan));
     if let Some(at) = plan.start {
         if cron.concurrency == Concurrency::Replace {
-            plan.replace = std::mem::take(&mut plan.status.active);
+            plan.replace.clone_from(&plan.status.active);
         }
         plan.status.last_schedule_time = Some(time::format_seconds(at));
     }

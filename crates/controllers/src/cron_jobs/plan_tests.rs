@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rkube_machinery::time;
+use rkube_machinery::{Text, time};
 use rkube_operator::Item;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn job(name: &str, end: Option<&str>, started: &str) -> Arc<Job> {
 
 fn planned(cron: &CronJob, jobs: &[Arc<Job>], now: &str) -> Plan {
     let micros = time::parse(now).unwrap().0 * 1_000_000;
-    plan::plan(cron, jobs, &|_| false, micros)
+    plan::plan(cron, jobs, &[], &|_| false, micros)
 }
 
 fn active(names: &[&str]) -> Value {
@@ -100,9 +100,10 @@ fn jobs_that_ended_are_noted_and_the_oldest_go() {
         job("d", Some("Failed"), "2026-01-01T04:30:00Z"),
         job("e", None, "2026-01-01T04:40:00Z"),
     ];
-    let plan = planned(&cron(&spec, &status), &jobs, "2026-01-01T05:10:00Z");
-    let removed: Vec<&str> = plan.remove.iter().map(|job| job.item.name.as_str()).collect();
-    assert_eq!(removed, ["b", "d"]);
+    let cron = cron(&spec, &status);
+    let removed: Vec<Text> = plan::expired(&cron, &jobs).iter().map(|job| job.item.uid.clone()).collect();
+    assert_eq!(removed, ["uid-b", "uid-d"]);
+    let plan = planned(&cron, &jobs, "2026-01-01T05:10:00Z");
     assert!(plan.status.active.is_empty());
     assert_eq!(plan.status.last_successful_time.as_deref(), Some("2026-01-01T05:00:00Z"));
     let told: Vec<&str> = plan.told.iter().map(|(_, _, message)| message.as_str()).collect();
@@ -112,6 +113,19 @@ fn jobs_that_ended_are_noted_and_the_oldest_go() {
         "Active job went missing: lost",
     ];
     assert_eq!(told, expected);
+}
+
+/// One that ended and was deleted is not told of again; one that could not be is.
+#[test]
+fn jobs_that_were_removed_are_not_active() {
+    let status = json!({ "active": active(&["a", "b"]), "lastScheduleTime": "2026-01-01T05:00:00Z" });
+    let cron = cron(&json!({ "schedule": "@hourly", "failedJobsHistoryLimit": 0 }), &status);
+    let jobs = ["a", "b"].map(|name| job(name, Some("Failed"), "2026-01-01T05:00:00Z"));
+    let micros = time::parse("2026-01-01T05:10:00Z").unwrap().0 * 1_000_000;
+    let plan = plan::plan(&cron, &jobs, &["uid-a".into()], &|_| false, micros);
+    assert!(plan.status.active.is_empty());
+    let told: Vec<&str> = plan.told.iter().map(|(_, _, message)| message.as_str()).collect();
+    assert_eq!(told, ["Saw completed job: b, condition: Failed"]);
 }
 
 /// However long a clock stood still, few times are looked at, and one Job is made.

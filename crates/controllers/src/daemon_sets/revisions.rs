@@ -12,7 +12,8 @@ use crate::pods::Pod;
 use crate::requests;
 use crate::template_hash::template_hash;
 
-/// The hash of the revision with the set's template, which is the latest from now on, and the other revisions.
+/// The hash of the revision with the set's template, which is the latest from now on, and the other revisions. All have
+/// their hashes as labels from now on: one that somebody else made, its name.
 pub async fn find(
     owner: Owner<'_>,
     set: &DaemonSet,
@@ -21,6 +22,11 @@ pub async fn find(
 ) -> Result<(String, Vec<Arc<Revision>>), Error> {
     let (mut same, old): (Vec<Arc<Revision>>, Vec<Arc<Revision>>) =
         known.into_iter().partition(|one| one.template.fingerprint == set.template.fingerprint);
+    for unlabelled in old.iter().filter(|one| one.labels.get(REVISION_HASH).is_none()) {
+        let labels = json!({ REVISION_HASH: hash_of(unlabelled) });
+        let patch = json!({ "metadata": { "uid": unlabelled.item.uid.as_str(), "labels": labels } });
+        requests::patch(owner.client, &unlabelled.path(), &patch).await?;
+    }
     let next = old.iter().map(|one| one.revision).max().unwrap_or(0).max(0) + 1;
     let Some(current) = same.pop() else {
         return Ok((create(owner, set, next).await?, old));

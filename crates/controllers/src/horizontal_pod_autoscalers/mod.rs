@@ -17,7 +17,6 @@ mod target;
 mod view;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rkube_operator::events::Recorder;
 use rkube_operator::{Change, Key, Outcome, Queue};
@@ -25,6 +24,7 @@ use tokio::sync::Notify;
 
 use crate::Context;
 use crate::pods;
+use crate::settings::PERIOD_MIN;
 use act::Manager;
 use memory::Memory;
 use target::Kinds;
@@ -33,8 +33,6 @@ use view::Autoscaler;
 const NAME: &str = "horizontal-pod-autoscaler-controller";
 /// Who speaks in events.
 const COMPONENT: &str = "horizontal-pod-autoscaler";
-/// No flag makes it look more often.
-const PERIOD_MIN: Duration = Duration::from_millis(10);
 
 pub async fn run(context: Context) {
     let Context { client, caches, clock, settings } = context;

@@ -22,9 +22,9 @@ use super::pods::Marker;
 use super::taints;
 use super::view::{LEASES, LeaseView, NodeView};
 use super::zones::{Count, Next, Verdict, Zones};
-use crate::Settings;
 use crate::metadata::seconds;
 use crate::pods::{ByNode, Pod};
+use crate::settings::{self, Settings};
 
 /// So many nodes are worked on at a time, as upstream.
 const NODES_AT_ONCE: usize = 8;
@@ -75,7 +75,7 @@ impl Monitor {
         let mut memory = Memory::default();
         loop {
             self.look(&mut memory).await;
-            tokio::time::sleep(self.settings.node_monitor_period).await;
+            settings::pause(self.settings.node_monitor_period).await;
         }
     }
 

@@ -19,6 +19,7 @@ use rkube_operator::{Change, Index, Informer, Key, Priority, Queue};
 
 use crate::Context;
 use crate::pods;
+use crate::settings;
 use crate::volumes::{self, ByClaimant, Claim, Claimant, StorageClass, Unbound, Volume, VolumePhase};
 use act::Binder;
 use pool::Pool;
@@ -96,7 +97,7 @@ pub async fn run(context: Context) {
 /// Now and then all claims that have no volume, and all volumes that cannot be got rid of.
 async fn look_again(binder: Arc<Binder>, period: std::time::Duration) {
     loop {
-        tokio::time::sleep(period).await;
+        settings::pause(period).await;
         for key in binder.pool.waiting() {
             binder.queue.add_as(Work::Claim(key), Priority::Background);
         }

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 
 use crate::Context;
 use crate::requests::{self, is_not_found};
+use crate::settings;
 use kinds::{Count, Follower, Kinds};
 use plan::{Recent, SETTLING};
 use view::Quota;
@@ -56,7 +57,7 @@ pub async fn run(context: Context) {
     let follower =
         Follower { kinds: kinds.clone(), caches, quotas: quotas.clone(), queue: queue.clone(), clock: clock.clone() };
     let keeping = Arc::new(Keeping { client, clock, source, quotas: quotas.clone(), kinds, recent });
-    let workers = settings.concurrent_resource_quota_syncs.max(1);
+    let workers = settings.concurrent_resource_quota_syncs;
     tokio::select! {
         biased;
         () = follower.run() => {}
@@ -90,7 +91,7 @@ async fn look_again(queue: &Queue<Key>, quotas: &Informer<Quota>, period: Durati
         return std::future::pending().await;
     }
     loop {
-        tokio::time::sleep(period).await;
+        settings::pause(period).await;
         quotas.keys().into_iter().for_each(|key| queue.add_as(key, Priority::Background));
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::history::REVISION_HASH;
 use crate::owner::{Error, Owner, Template, path_of};
-use crate::pods::Pod;
+use crate::pods::{Phase, Pod};
 use crate::requests::{self, is_not_found};
 use crate::stateful_sets::act::STATEFUL_SET;
 use crate::stateful_sets::plan::{Action, POD_INDEX, POD_NAME};
@@ -98,6 +98,10 @@ impl Member {
 
     async fn update(&self, pod: &Pod) -> Result<(), Error> {
         let ordinal = self.ordinal(pod);
+        let is_pending = pod.phase == Phase::Pending;
+        if is_pending {
+            self.make_claims(&pod.name, ordinal).await?;
+        }
         let outcome = async {
             let mut patch = json!({ "metadata": { "labels": { POD_NAME: pod.name.as_str() } } });
             patch["metadata"]["labels"][POD_INDEX] = ordinal.to_string().into();
@@ -107,7 +111,9 @@ impl Member {
                 pod.claims.iter().any(|(volume, claim)| volume == template && *claim == wanted)
             };
             if !set.claims.iter().all(|template| has(template)) {
-                self.make_claims(&pod.name, ordinal).await?;
+                if !is_pending {
+                    self.make_claims(&pod.name, ordinal).await?;
+                }
                 patch["spec"]["volumes"] = self.volumes(ordinal).into();
             }
             self.retain(pod).await?;

@@ -22,6 +22,7 @@ use crate::history::{self, Revision};
 use crate::metadata::Owner;
 use crate::pods::{self, Pod};
 
+use view::Claim;
 pub use view::{StatefulSet, stateful_sets};
 
 const NAME: &str = "statefulset-controller";
@@ -58,7 +59,12 @@ pub async fn run(context: Context) {
             adding.add(Key { namespace: set.item.namespace.to_string(), name: set.item.name.to_string() });
         }
     });
-    let claims = Arc::new(view::claims(&caches));
+    let (adding, known) = (queue.clone(), view::stateful_sets(&caches));
+    let claims = Arc::new(view::claims(&caches).on_change(move |change| {
+        for set in released(&known, change) {
+            adding.add(Key { namespace: set.item.namespace.to_string(), name: set.item.name.to_string() });
+        }
+    }));
     pods.synced().await;
     revisions.synced().await;
     claims.synced().await;
@@ -97,6 +103,15 @@ fn concerned(sets: &Informer<StatefulSet>, change: &Change<'_, Pod>) -> Vec<Arc<
         found.extend(sets.in_namespace(namespace).into_iter().filter(|set| set.selects(&pod.labels)));
     }
     found
+}
+
+/// The sets that may have waited until a claim goes with a pod, by the name that they gave the pod: nothing else tells them
+/// that the claim is gone, or no longer the pod's.
+fn released(sets: &Informer<StatefulSet>, change: &Change<'_, Claim>) -> Vec<Arc<StatefulSet>> {
+    let Some(old) = change.old else { return Vec::new() };
+    let is_still = |pod: &str| change.new.is_some_and(|new| new.pods().any(|one| one == pod));
+    let names = old.pods().filter(|pod| !is_still(pod)).filter_map(|pod| pod.rsplit_once('-'));
+    names.filter_map(|(set, _)| sets.get(&change.key.namespace, set)).collect()
 }
 
 fn resolve(sets: &Informer<StatefulSet>, namespace: &str, owner: &Owner) -> Option<Arc<StatefulSet>> {

@@ -38,7 +38,7 @@ pub enum Action {
     Delete(Arc<Pod>),
     /// Claims of a pod that waits may be missing.
     Claims(Arc<Pod>),
-    /// What makes the pod this one, and its claims, is not as it should be.
+    /// What makes the pod this one, and its claims, is not as it should be; if it waits, claims may be missing as well.
     Update(Arc<Pod>),
     /// The claims of a pod that is not wanted go with it, or not.
     Retain(Arc<Pod>),
@@ -105,12 +105,12 @@ fn replicas(
             }
             Some(pod) => {
                 let is_kept = retention::is_kept(set, *ordinal, pod, claims);
-                if pod.phase == Phase::Pending && (!is_kept || claims.misses(set, *ordinal)) {
-                    part.push(Action::Claims(Arc::clone(pod)));
-                }
                 let waits = pod.deleted.is_some() || !is_ready(pod) || !pod.is_available(set.min_ready_seconds, now);
+                // One action for a pod: two would write the same claims at the same time.
                 if !(waits && !set.parallel || is_itself(set, *ordinal, pod) && is_kept) {
                     part.push(Action::Update(Arc::clone(pod)));
+                } else if pod.phase == Phase::Pending && (!is_kept || claims.misses(set, *ordinal)) {
+                    part.push(Action::Claims(Arc::clone(pod)));
                 }
                 waits
             }

@@ -170,6 +170,16 @@ fn as_many_pods_are_updated_at_once_as_may_be_unavailable() {
     }
 }
 
+/// None of its claims are there, and its volumes are not theirs.
+#[test]
+fn one_thing_is_done_for_a_pod_that_waits() {
+    for (policy, expected) in [("OrderedReady", "claims s-0"), ("Parallel", "update s-0")] {
+        let template = json!({ "metadata": { "name": "data" } });
+        let spec = json!({ "replicas": 1, "podManagementPolicy": policy, "volumeClaimTemplates": [template] });
+        assert_eq!(told(&planned(&set(&spec), "0P")), expected);
+    }
+}
+
 #[test]
 fn the_status_counts_pods_and_ends_rollouts() {
     let set = set(&json!({ "replicas": 3, "updateStrategy": { "rollingUpdate": { "partition": 0 } } }));

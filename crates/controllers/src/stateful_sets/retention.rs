@@ -29,8 +29,7 @@ impl Claims<'_> {
             return false;
         }
         let name = set.pod_name(ordinal);
-        let is_of_pod = |(owner, _): &(Arc<Owner>, bool)| is_named(owner, "v1", "Pod", &name);
-        self.of(set, ordinal).flatten().any(|claim| claim.owners.iter().any(is_of_pod))
+        self.of(set, ordinal).flatten().any(|claim| claim.pods().any(|pod| pod == name))
     }
 
     /// Whether a claim is not there, or will not be.

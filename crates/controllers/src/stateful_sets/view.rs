@@ -109,6 +109,12 @@ impl Claim {
             owners: raw.metadata.owners_with_roles().collect(),
         })
     }
+
+    /// The names of pods with which it goes.
+    pub fn pods(&self) -> impl Iterator<Item = &str> {
+        let is_pod = |owner: &&Arc<Owner>| owner.api_version == "v1" && owner.kind == "Pod";
+        self.owners.iter().map(|(owner, _)| owner).filter(is_pod).map(|owner| owner.name.as_str())
+    }
 }
 
 impl StatefulSet {

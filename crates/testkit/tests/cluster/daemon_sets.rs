@@ -198,4 +198,5 @@ async fn a_revision_without_owner_is_adopted() {
     sets.cluster.advance(MINUTE).await;
     let adopted = revisions.get("old").await.unwrap();
     assert_eq!(adopted.owner_references()[0].name, "d");
+    assert_eq!(adopted.labels()["controller-revision-hash"], "old", "every revision has a label by which pods name it");
 }

@@ -1,10 +1,12 @@
-//! Deletions that somebody else is faster with.
+//! Deletions that somebody else is faster with, and what they leave behind.
+
+use std::time::Duration;
 
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use rkube_operator::kube::api::{Api, DeleteParams, PostParams, WatchEvent, WatchParams};
 use rkube_operator::kube::{Client, ResourceExt as _};
-use rkube_testkit::TestCluster;
+use rkube_testkit::{Settings, TestCluster};
 use serde_json::json;
 
 const PODS: usize = 200;
@@ -38,5 +40,24 @@ async fn delete_marked(client: Client) {
             // The other one may be faster, too.
             let _ = pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await;
         }
+    }
+}
+
+/// With `--enable-garbage-collector=false` they stay.
+#[tokio::test]
+async fn what_is_owned_goes_with_its_owner_if_somebody_collects_it() {
+    for enable_garbage_collector in [true, false] {
+        let settings = Settings { enable_garbage_collector, ..Settings::default() };
+        let cluster = TestCluster::builder().controller_settings(settings).virtual_time().start().await;
+        let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), "default");
+        let map = |metadata| serde_json::from_value(json!({ "metadata": metadata })).unwrap();
+        let owner = maps.create(&PostParams::default(), &map(json!({ "name": "owner" }))).await.unwrap();
+        let reference =
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid().unwrap() });
+        let owned = map(json!({ "name": "owned", "ownerReferences": [reference] }));
+        maps.create(&PostParams::default(), &owned).await.unwrap();
+        maps.delete("owner", &DeleteParams::background()).await.unwrap();
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(maps.get_opt("owned").await.unwrap().is_none(), enable_garbage_collector);
     }
 }

@@ -228,6 +228,54 @@ async fn claims_stay_or_go_with_their_pods() {
     assert_eq!(sets.claims().await, ["data-s-0"]);
 }
 
+/// A pod that is wanted again while it goes comes back once its claim has gone with it.
+#[tokio::test]
+async fn a_pod_comes_back_after_its_claim_has_gone() {
+    let sets = Sets::start().await;
+    let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+    let slow_to_stop = json!({
+        "metadata": { "labels": { "app": "s" }, "annotations": { "sim.rkube.io/stop-delay": "20s" } },
+        "spec": { "containers": [{ "name": "main", "image": "img:1" }] },
+    });
+    let templates = json!([{ "metadata": { "name": "data" }, "spec": spec }]);
+    let policy = json!({ "whenScaled": "Delete" });
+    let spec = json!({
+        "volumeClaimTemplates": templates, "persistentVolumeClaimRetentionPolicy": policy, "template": slow_to_stop,
+    });
+    sets.create(2, spec).await;
+    sets.ready(2).await;
+    let claims = Api::<PersistentVolumeClaim>::namespaced(sets.cluster.client(), "default");
+    let before = claims.get("data-s-1").await.unwrap().uid();
+    sets.patch(json!({ "spec": { "replicas": 1 } })).await;
+    sets.cluster.advance(Duration::from_secs(5)).await;
+    assert!(sets.pods().get("s-1").await.unwrap().metadata.deletion_timestamp.is_some());
+    sets.patch(json!({ "spec": { "replicas": 2 } })).await;
+    sets.cluster.advance(MINUTE).await;
+    sets.ready(2).await;
+    assert_ne!(claims.get("data-s-1").await.unwrap().uid(), before);
+}
+
+/// Claims of pods that wait are written once when it changes with whom they go.
+#[tokio::test]
+async fn claims_of_pods_that_wait_are_written_once() {
+    let sets = Sets::start().await;
+    let spec = json!({
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "none", "resources": { "requests": { "storage": "1Gi" } },
+    });
+    let templates = json!([{ "metadata": { "name": "data" }, "spec": spec }]);
+    sets.create(8, json!({ "podManagementPolicy": "Parallel", "volumeClaimTemplates": templates })).await;
+    sets.cluster.advance(MINUTE).await;
+    sets.patch(json!({ "spec": { "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Delete" } } })).await;
+    sets.cluster.advance(MINUTE).await;
+    let claims = Api::<PersistentVolumeClaim>::namespaced(sets.cluster.client(), "default");
+    let claims = claims.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(claims.iter().filter(|claim| claim.owner_references().len() == 1).count(), 8);
+    let events = Api::<Event>::namespaced(sets.cluster.client(), "default");
+    let events = events.list(&ListParams::default()).await.unwrap().items;
+    let failed = events.into_iter().filter(|event| event.reason.as_deref() == Some("FailedUpdate"));
+    assert_eq!(failed.filter_map(|event| event.message).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
 /// The claim of a pod that waits for it is made again when it is deleted.
 #[tokio::test]
 async fn a_claim_that_is_missing_is_made_again() {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Event};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, PersistentVolumeClaim};
 use rkube_operator::kube::Api;
 use rkube_operator::kube::api::{ListParams, PostParams};
-use rkube_testkit::TestCluster;
+use rkube_testkit::{Settings, TestCluster};
 use serde_json::json;
 
 const HOURS: Duration = Duration::from_secs(3 * 60 * 60);
@@ -48,6 +48,28 @@ async fn hours_pass_at_once_and_everything_in_it_happens() {
     let leases = Api::<Lease>::namespaced(cluster.client(), "kube-system").list(&ListParams::default()).await.unwrap();
     let renewed = serde_json::to_value(leases.items[0].spec.as_ref().unwrap().renew_time.as_ref().unwrap()).unwrap();
     assert!(renewed.as_str().unwrap().starts_with("2026-01-01T04:0"), "{renewed}");
+}
+
+/// Controllers that are to look again at once leave time for others.
+#[tokio::test]
+async fn nobody_looks_without_a_pause() {
+    let (node_monitor_period, pvclaimbinder_sync_period) = (Duration::ZERO, Duration::ZERO);
+    let settings = Settings { node_monitor_period, pvclaimbinder_sync_period, ..Settings::default() };
+    let cluster = TestCluster::builder().controller_settings(settings).nodes(1).virtual_time().start().await;
+    let spec = json!({
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "none", "resources": { "requests": { "storage": "1Gi" } },
+    });
+    let claim = serde_json::from_value(json!({ "metadata": { "name": "waits" }, "spec": spec })).unwrap();
+    let claims = Api::<PersistentVolumeClaim>::namespaced(cluster.client(), "default");
+    claims.create(&PostParams::default(), &claim).await.unwrap();
+    cluster.advance(Duration::from_secs(1)).await;
+    let metrics = cluster.metrics();
+    let of_binder = |line: &&str| {
+        line.starts_with("workqueue_adds_total{") && line.contains("\"persistentvolume-binder-controller\"")
+    };
+    let looks = metrics.lines().find(of_binder).and_then(|line| line.rsplit(' ').next());
+    let looks: u32 = looks.unwrap().parse().unwrap();
+    assert!((10..200).contains(&looks), "it looked {looks} times in a second");
 }
 
 /// Between two requests no time passes, however long the store takes for each.
