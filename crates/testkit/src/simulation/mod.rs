@@ -3,7 +3,7 @@
 //!
 //! - `workload/`: what users do.
 //! - `checks/`: what holds at every write.
-//! - `converged.rs`: what holds at the end, when nothing goes wrong any more.
+//! - `converged/`: what holds at the end, when nothing goes wrong any more.
 //!
 //! A run is a function of its seed and of what [`Simulation`] says: [`Report::digest`] tells two runs apart.
 
@@ -100,24 +100,12 @@ impl Simulation {
             workload.act(&chaos).await;
         }
         if !found(&violations) {
-            workload.end().await;
             cluster.end_faults().await;
-            let mut waited = Duration::ZERO;
-            loop {
-                cluster.advance(LOOK).await;
-                waited += LOOK;
-                match converged::problem(&cluster.client()).await {
-                    None => break,
-                    Some(problem) if waited >= CONVERGED_MAX => {
-                        violations.lock().push(format!("not converged after {waited:?}: {problem}"));
-                        break;
-                    }
-                    Some(_) => {}
-                }
-                if found(&violations) {
-                    break;
-                }
-            }
+            let client = cluster.client();
+            // While there are quotas, not everything that is wanted may be.
+            converge(&cluster, &violations, async || converged::miscounted_quota(&client).await).await;
+            workload.end().await;
+            converge(&cluster, &violations, async || converged::problem(&client).await).await;
         }
         if !found(&violations) {
             // Events about what was are still on their way.
@@ -128,6 +116,22 @@ impl Simulation {
         let report = report(self.seed, &chaos, &violations);
         cluster.shutdown().await;
         report
+    }
+}
+
+/// Waits until nothing is wrong any more, or until something has been found.
+async fn converge(cluster: &TestCluster, violations: &Violations, problem: impl AsyncFn() -> Option<String>) {
+    let mut waited = Duration::ZERO;
+    while violations.lock().is_empty() {
+        cluster.advance(LOOK).await;
+        waited += LOOK;
+        match problem().await {
+            None => return,
+            Some(problem) if waited >= CONVERGED_MAX => {
+                violations.lock().push(format!("not converged after {waited:?}: {problem}"));
+            }
+            Some(_) => {}
+        }
     }
 }
 

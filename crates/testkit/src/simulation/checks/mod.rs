@@ -2,6 +2,7 @@
 //!
 //! Controllers act on what they know, which may be some time ago: what was asked for a moment ago is still as good.
 
+mod autoscalers;
 mod budgets;
 mod claims;
 mod daemons;
@@ -46,6 +47,7 @@ pub(super) struct Checks {
     budgets: budgets::Budgets,
     quotas: quotas::Quotas,
     claims: claims::Claims,
+    autoscalers: autoscalers::Autoscalers,
     owners: owners::Owners,
     leaders: leaders::Leaders,
 }
@@ -74,6 +76,7 @@ impl Checks {
             budgets: budgets::Budgets::default(),
             quotas: quotas::Quotas::default(),
             claims: claims::Claims::default(),
+            autoscalers: autoscalers::Autoscalers::default(),
             owners: owners::Owners::default(),
             leaders: leaders::Leaders::default(),
         }
@@ -127,6 +130,7 @@ impl Checks {
         }
         let (both, at_micros) = ((old.as_ref(), new.as_ref()), seen.at_micros);
         let change = Change { key: seen.key, old: both.0, new: both.1, writer: seen.writer.as_ref(), at_micros };
+        found.extend(self.nodes.bound(both.0, both.1, at_micros));
         found.extend(self.nodes.pod(both.0, both.1));
         found.extend(self.sets.pod(&change));
         found.extend(self.jobs.pod(&change));
@@ -157,15 +161,23 @@ impl Observer for Checks {
             "minions" => {
                 let node = seen.value.and_then(read::<Node>);
                 self.daemon_sets.node(seen.key, node.as_ref(), at_micros);
-                self.nodes.node(seen.key, node);
+                self.nodes.node(seen.key, node, at_micros);
             }
             "replicasets" => {
                 let set = seen.value.and_then(read::<Set>);
                 found.extend(self.sets.replica_set(seen.key, set, writer, at_micros));
             }
-            "deployments" => self.sets.deployment(seen.value.and_then(read::<Set>), at_micros),
+            "deployments" => {
+                let set = seen.value.and_then(read::<Set>);
+                let replicas = set.as_ref().map(|set| set.spec.replicas);
+                found.extend(self.autoscalers.deployment(seen.key, replicas, writer, at_micros));
+                self.sets.deployment(set, at_micros);
+            }
+            "horizontalpodautoscalers" => {
+                self.autoscalers.autoscaler(seen.key, seen.value.and_then(read), at_micros);
+            }
             "daemonsets" => self.daemon_sets.set(seen.key, seen.value.and_then(read), at_micros),
-            "statefulsets" => self.stateful_sets.set(seen.key, seen.value.and_then(read)),
+            "statefulsets" => self.stateful_sets.set(seen.key, seen.value.and_then(read), at_micros),
             "poddisruptionbudgets" => self.budgets.budget(seen.key, seen.value.and_then(read), at_micros),
             "resourcequotas" => {
                 found.extend(self.quotas.quota(seen.key, seen.value.and_then(read), writer, at_micros));

@@ -100,8 +100,11 @@ impl Workload {
             Kind::StatefulSet => json!({
                 "replicas": self.below(4), "selector": selector, "template": self.template(name), "serviceName": name,
                 "podManagementPolicy": if self.below(3) == 0 { "Parallel" } else { "OrderedReady" },
-                "volumeClaimTemplates": self.claims(),
-                "persistentVolumeClaimRetentionPolicy": { "whenDeleted": self.pick(&["Retain", "Delete"]) },
+                "volumeClaimTemplates": self.claims(), "ordinals": { "start": self.below(2) * self.below(4) },
+                "updateStrategy": { "rollingUpdate": { "partition": self.below(2) * self.below(3) } },
+                "persistentVolumeClaimRetentionPolicy": {
+                    "whenDeleted": self.pick(&["Retain", "Delete"]), "whenScaled": self.pick(&["Retain", "Delete"]),
+                },
             }),
             Kind::DaemonSet => json!({
                 "selector": selector, "template": self.template(name), "updateStrategy": self.daemon_strategy(),
@@ -121,7 +124,7 @@ impl Workload {
                 let selected =
                     self.made.iter().filter(|made| matches!(made.kind, Kind::Deployment | Kind::StatefulSet));
                 let selected: Vec<&str> = selected.map(|made| made.name.as_str()).collect();
-                json!({ "selector": { "matchLabels": { "app": self.pick(&selected) } }, "maxUnavailable": 1 })
+                self.budget(self.pick(&selected))
             }
             Kind::Quota => json!({ "hard": { "pods": (self.below(12) + 4).to_string(), "count/jobs.batch": "3" } }),
             Kind::Autoscaler => {
@@ -163,6 +166,18 @@ impl Workload {
         widget
     }
 
+    fn budget(&self, app: Option<&str>) -> Value {
+        let mut spec = match self.below(4) {
+            0 => json!({ "minAvailable": self.below(3) }),
+            1 => json!({ "minAvailable": "50%" }),
+            2 => json!({ "maxUnavailable": "30%" }),
+            _ => json!({ "maxUnavailable": 1 }),
+        };
+        spec["selector"] = json!({ "matchLabels": { "app": app } });
+        spec["unhealthyPodEvictionPolicy"] = json!(self.pick(&["IfHealthyBudget", "AlwaysAllow"]));
+        spec
+    }
+
     fn strategy(&self) -> Value {
         match self.below(4) {
             0 => json!({ "type": "Recreate" }),
@@ -180,25 +195,5 @@ impl Workload {
             _ => return json!({ "type": "RollingUpdate" }),
         };
         json!({ "type": "RollingUpdate", "rollingUpdate": bounds })
-    }
-
-    fn job(&self) -> Value {
-        let fails = self.below(4) == 0;
-        let script = format!("sleep {}; exit {}", self.below(90), u8::from(fails));
-        let requests = json!({ "cpu": "50m", "memory": "64Mi" });
-        let command = json!(["sh", "-c", script]);
-        let container =
-            json!({ "name": "main", "image": "busybox", "command": command, "resources": { "requests": requests } });
-        let mut spec = json!({
-            "completions": self.below(6) + 1, "parallelism": self.below(3) + 1, "backoffLimit": self.below(3),
-            "template": { "spec": { "restartPolicy": "Never", "containers": [container] } },
-        });
-        if self.below(2) == 0 {
-            spec["completionMode"] = json!("Indexed");
-        }
-        if self.below(4) == 0 {
-            spec["ttlSecondsAfterFinished"] = json!(self.below(600));
-        }
-        spec
     }
 }

@@ -1,6 +1,7 @@
 //! Each check fires: short histories of writes, good ones of which it says nothing, and bad ones of which it says what is
 //! wrong.
 
+mod autoscalers;
 mod budgets;
 mod claims;
 mod daemons;
