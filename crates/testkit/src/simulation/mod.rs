@@ -23,6 +23,8 @@ use workload::Workload;
 /// Small enough to fill up when some are lost, large enough for everything when none is.
 const NODES: usize = 4;
 const TEMPLATE: &str = r#"{"kind": "Node", "status": {"capacity": {"cpu": "8", "memory": "16Gi", "pods": "60"}}}"#;
+/// Also those that are off unless somebody asks for them.
+const CONTROLLERS: &str = "*,bootstrap-signer-controller,token-cleaner-controller";
 /// For the work of controllers and scheduler: one leads, the others take over.
 const CANDIDATES: usize = 2;
 /// Users do something so often, on average.
@@ -81,14 +83,14 @@ impl Simulation {
     /// Runs it, on a runtime of one thread. Ends early when something is not as it should be.
     pub async fn run(self) -> Report {
         let builder = TestCluster::builder().nodes(NODES).node_template(TEMPLATE).candidates(CANDIDATES);
-        let builder = builder.virtual_time().seed(self.seed);
+        let builder = builder.controllers(CONTROLLERS).virtual_time().seed(self.seed);
         let cluster = builder.faults(self.faults).start().await;
         let chaos = cluster.chaos().expect("it was asked for").clone();
         let violations: Violations = Arc::default();
         let checks = Checks::new(violations.clone());
         let quiet = checks.quiet();
         chaos.observe(Box::new(checks));
-        let mut workload = Workload::new(cluster.client(), self.seed);
+        let mut workload = Workload::new(cluster.client(), cluster.clock().clone(), self.seed);
         workload.begin().await;
         let found = |violations: &Violations| !violations.lock().is_empty();
 

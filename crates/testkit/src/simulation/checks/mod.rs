@@ -12,6 +12,7 @@ mod leaders;
 mod nodes;
 mod owners;
 mod quotas;
+mod requests;
 mod sets;
 mod stateful;
 #[cfg(test)]
@@ -47,6 +48,7 @@ pub(super) struct Checks {
     budgets: budgets::Budgets,
     quotas: quotas::Quotas,
     claims: claims::Claims,
+    requests: requests::Requests,
     autoscalers: autoscalers::Autoscalers,
     owners: owners::Owners,
     leaders: leaders::Leaders,
@@ -76,6 +78,7 @@ impl Checks {
             budgets: budgets::Budgets::default(),
             quotas: quotas::Quotas::default(),
             claims: claims::Claims::default(),
+            requests: requests::Requests::default(),
             autoscalers: autoscalers::Autoscalers::default(),
             owners: owners::Owners::default(),
             leaders: leaders::Leaders::default(),
@@ -107,6 +110,8 @@ impl Checks {
     fn is_always_written(&self, seen: &Seen<'_>, kind: &str) -> bool {
         match kind {
             "leases" | "masterleases" | "minions" => true,
+            // Those that were answered are deleted after an hour.
+            "certificatesigningrequests" => seen.value.is_none(),
             // They do not stay for ever.
             "events" => seen.value.is_none_or(|value| read(value).is_some_and(|it| self.claims.is_told_again(&it))),
             _ => false,
@@ -163,7 +168,7 @@ impl Observer for Checks {
                 self.daemon_sets.node(seen.key, node.as_ref(), at_micros);
                 self.nodes.node(seen.key, node, at_micros);
             }
-            "replicasets" => {
+            "replicasets" | "controllers" => {
                 let set = seen.value.and_then(read::<Set>);
                 found.extend(self.sets.replica_set(seen.key, set, writer, at_micros));
             }
@@ -183,6 +188,9 @@ impl Observer for Checks {
                 found.extend(self.quotas.quota(seen.key, seen.value.and_then(read), writer, at_micros));
             }
             "persistentvolumeclaims" => found.extend(self.claims.claim(seen.key, seen.value.and_then(read))),
+            "certificatesigningrequests" => {
+                found.extend(self.requests.request(seen.key, seen.value.and_then(read)));
+            }
             "leases" => self.leaders.lease(seen.key, seen.value.and_then(read)),
             "jobs" => found.extend(self.jobs.job(seen.key, seen.value.and_then(read), at_micros)),
             _ => {}

@@ -373,6 +373,20 @@ pub struct Target {
     pub name: String,
 }
 
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct CertificateRequest {
+    pub metadata: Metadata,
+    pub status: CertificateStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct CertificateStatus {
+    pub conditions: Vec<Condition>,
+    pub certificate: String,
+}
+
 /// Any object.
 #[derive(Deserialize, Default)]
 #[serde(default)]

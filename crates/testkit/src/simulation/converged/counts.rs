@@ -53,6 +53,7 @@ impl Cluster {
             "ReplicaSet" => "replicasets",
             "Deployment" => "deployments",
             "StatefulSet" => "statefulsets",
+            "ReplicationController" => "replicationcontrollers",
             _ => return None,
         };
         let found = self.of(plural).iter().find(|one| one["metadata"]["uid"] == owner["uid"])?;

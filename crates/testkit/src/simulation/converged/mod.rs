@@ -1,6 +1,7 @@
 //! Whether everything is as it should be.
 
 mod counts;
+mod others;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +28,7 @@ pub(super) async fn miscounted_quota(client: &Client) -> Option<String> {
     }
 }
 
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 22] = [
     "/api/v1/namespaces",
     "/api/v1/nodes",
     "/api/v1/pods",
@@ -44,6 +45,11 @@ const KINDS: [&str; 17] = [
     "/apis/policy/v1/poddisruptionbudgets",
     "/api/v1/persistentvolumeclaims",
     "/api/v1/resourcequotas",
+    "/api/v1/replicationcontrollers",
+    "/api/v1/endpoints",
+    "/api/v1/secrets",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/certificates.k8s.io/v1/certificatesigningrequests",
     "/apis/example.com/v2/widgets",
 ];
 
@@ -75,7 +81,11 @@ impl Cluster {
     }
 
     fn problem(&self) -> Option<String> {
-        self.orphan().or_else(|| self.unready()).or_else(|| self.unfit_endpoints()).or_else(|| self.miscounted())
+        self.orphan()
+            .or_else(|| self.unready())
+            .or_else(|| self.unfit_endpoints())
+            .or_else(|| self.miscounted())
+            .or_else(|| self.other())
     }
 
     /// An object that is to go and does not, or whose controller is gone.
@@ -95,7 +105,7 @@ impl Cluster {
     }
 
     fn unready(&self) -> Option<String> {
-        let rules: [(&str, IsWell); 7] = [
+        let rules: [(&str, IsWell); 8] = [
             ("nodes", |node| has_condition(node, "Ready") && node["spec"]["unschedulable"] != true),
             ("pods", |pod| {
                 let phase = text(&pod["status"]["phase"]);
@@ -106,11 +116,8 @@ impl Cluster {
                 is_observed(it)
                     && fields.iter().all(|field| number(&it["status"][field]) == number(&it["spec"]["replicas"]))
             }),
-            ("replicasets", |it| {
-                let fields = ["replicas", "availableReplicas", "readyReplicas"];
-                is_observed(it)
-                    && fields.iter().all(|field| number(&it["status"][field]) == number(&it["spec"]["replicas"]))
-            }),
+            ("replicasets", has_its_pods),
+            ("replicationcontrollers", has_its_pods),
             ("statefulsets", |it| {
                 let fields = ["replicas", "availableReplicas", "readyReplicas"];
                 let wanted = number(&it["spec"]["replicas"]);
@@ -182,4 +189,9 @@ fn is_observed(object: &Value) -> bool {
 fn has_condition(object: &Value, kind: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+fn has_its_pods(set: &Value) -> bool {
+    let fields = ["replicas", "availableReplicas", "readyReplicas"];
+    is_observed(set) && fields.iter().all(|field| number(&set["status"][field]) == number(&set["spec"]["replicas"]))
 }

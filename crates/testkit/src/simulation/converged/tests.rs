@@ -79,6 +79,7 @@ fn what_is_not_well_is_named() {
         ("deployments", set(2, [2, 2, 2, 1])),
         ("deployments", outdated.clone()),
         ("replicasets", set(2, [1, 0, 1, 1])),
+        ("replicationcontrollers", set(2, [2, 0, 1, 2])),
         ("replicasets", outdated.clone()),
         ("statefulsets", set(2, [2, 1, 2, 2])),
         ("statefulsets", outdated),

@@ -3,14 +3,18 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::objects::Kind;
+use super::objects::{Kind, OTHERS};
 use super::{NODES, Workload};
 use crate::Chaos;
 
 impl Workload {
     /// Another template: it is rolled out.
     pub(super) async fn change(&self, chaos: &Chaos) {
-        let Some(made) = self.one_of(&[Kind::Deployment, Kind::StatefulSet, Kind::DaemonSet]) else { return };
+        let Some(made) =
+            self.one_of(&[Kind::Deployment, Kind::StatefulSet, Kind::DaemonSet, Kind::ReplicationController])
+        else {
+            return;
+        };
         chaos.note(&format!("user: change {}", made.path()));
         let image = format!("web:{}", self.below(3));
         let containers = json!([{ "name": "main", "image": image }]);
@@ -19,7 +23,9 @@ impl Workload {
     }
 
     pub(super) async fn scale(&self, chaos: &Chaos) {
-        let Some(made) = self.one_of(&[Kind::Deployment, Kind::StatefulSet]) else { return };
+        let Some(made) = self.one_of(&[Kind::Deployment, Kind::StatefulSet, Kind::ReplicationController]) else {
+            return;
+        };
         let replicas = self.below(if made.kind == Kind::Deployment { 7 } else { 5 });
         chaos.note(&format!("user: scale {} to {replicas}", made.path()));
         self.patch(&made.path(), &json!({ "spec": { "replicas": replicas } })).await;
@@ -27,6 +33,11 @@ impl Workload {
 
     /// What else a user says of an object than what it is made of and how often.
     pub(super) async fn adjust(&self, chaos: &Chaos) {
+        if self.below(2) == 0 {
+            let Some(made) = self.one_of(&OTHERS) else { return };
+            chaos.note(&format!("user: adjust {}", made.path()));
+            return self.adjust_other(&made).await;
+        }
         let kinds = [Kind::Job, Kind::StatefulSet, Kind::Quota, Kind::Autoscaler, Kind::Budget];
         let Some(kind) = self.pick(&kinds) else { return };
         let Some(made) = self.one_of(&[kind]) else { return };

@@ -3,17 +3,19 @@
 mod changes;
 mod jobs;
 mod objects;
+mod others;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request};
-use rkube_machinery::host::Entropy as _;
+use rkube_machinery::host::{Clock, Entropy as _};
 use rkube_operator::kube::Client;
 use serde_json::{Value, json};
 
 use crate::Chaos;
 use crate::host::SeededEntropy;
-use objects::{KINDS, Kind};
+use objects::{KINDS, Kind, OTHERS};
 
 /// So that users are another stream than faults and names of the same seed.
 const STREAM: u64 = 0x3e55_0a5e_11b0_0c4d;
@@ -39,6 +41,7 @@ impl Made {
 
 pub(super) struct Workload {
     client: Client,
+    clock: Arc<dyn Clock>,
     dice: SeededEntropy,
     made: Vec<Made>,
     /// Deleted, and somebody has to let them go.
@@ -51,9 +54,10 @@ pub(super) struct Workload {
 }
 
 impl Workload {
-    pub fn new(client: Client, seed: u64) -> Workload {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, seed: u64) -> Workload {
         Workload {
             client,
+            clock,
             dice: SeededEntropy::new(seed ^ STREAM),
             made: Vec::new(),
             held: Vec::new(),
@@ -78,6 +82,7 @@ impl Workload {
     /// What is there before anything happens.
     pub async fn begin(&self) {
         self.send(Method::POST, DEFINITIONS, &objects::definition()).await;
+        self.inform().await;
     }
 
     /// One thing that a user does.
@@ -86,7 +91,7 @@ impl Workload {
             self.let_go().await;
             self.see_to_orphans(chaos).await;
         }
-        match self.below(25) {
+        match self.below(27) {
             0..=7 => self.create(chaos).await,
             8..=11 => self.change(chaos).await,
             12..=13 => self.scale(chaos).await,
@@ -94,8 +99,8 @@ impl Workload {
             16 => self.delete_pod(chaos).await,
             17..=18 => self.evict_pod(chaos).await,
             19 => self.change_definition(chaos).await,
-            20..=22 => self.adjust(chaos).await,
-            23 => self.cordon(chaos).await,
+            20..=24 => self.adjust(chaos).await,
+            25 => self.cordon(chaos).await,
             _ => self.make_cycle(chaos).await,
         }
     }
@@ -105,6 +110,7 @@ impl Workload {
         self.let_go().await;
         for made in self.made.clone() {
             match made.kind {
+                Kind::Token => self.expire(&made).await,
                 Kind::Job => self.patch(&made.path(), &json!({ "spec": { "suspend": false } })).await,
                 Kind::CronJob => self.patch(&made.path(), &json!({ "spec": { "suspend": true } })).await,
                 Kind::Quota | Kind::Autoscaler => drop(self.send(Method::DELETE, &made.path(), &json!({})).await),
@@ -147,15 +153,16 @@ impl Workload {
     }
 
     async fn create(&mut self, chaos: &Chaos) {
-        let Some(kind) = self.pick(&KINDS) else { return };
+        let kinds: &[Kind] = if self.below(4) == 0 { &OTHERS } else { &KINDS };
+        let Some(kind) = self.pick(kinds) else { return };
         let of_kind: Vec<usize> = (0..self.made.len()).filter(|place| self.made[*place].kind == kind).collect();
         if of_kind.len() >= EACH_MAX {
             let made = self.made.remove(of_kind[0]);
             return self.remove(&made, chaos).await;
         }
         self.count += 1;
-        let namespace = if kind == Kind::Namespace { "" } else { self.pick(&NAMESPACES).unwrap_or("default") };
-        let made = Made { kind, namespace, name: format!("{}-{}", kind.prefix(), self.count) };
+        let namespace = kind.namespace().or_else(|| self.pick(&NAMESPACES)).unwrap_or("default");
+        let made = Made { kind, namespace, name: kind.name(self.count) };
         chaos.note(&format!("user: create {}", made.path()));
         if namespace == "team" {
             self.send(Method::POST, "/api/v1/namespaces", &json!({ "metadata": { "name": "team" } })).await;
@@ -165,6 +172,7 @@ impl Workload {
         match kind {
             Kind::Namespace => self.fill(&made.name).await,
             Kind::Widget => self.furnish(&made, &stored.unwrap_or_default()).await,
+            Kind::Mirrored => self.write_endpoints(&made).await,
             _ => {}
         }
         self.made.push(made);
@@ -219,7 +227,11 @@ impl Workload {
 
     async fn remove(&mut self, made: &Made, chaos: &Chaos) {
         let policy = match made.kind {
-            Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::Job if self.below(4) == 0 => "Orphan",
+            Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::ReplicationController
+                if self.below(4) == 0 =>
+            {
+                "Orphan"
+            }
             _ => self.pick(&["Foreground", "Background"]).unwrap_or_default(),
         };
         chaos.note(&format!("user: delete {} ({policy})", made.path()));

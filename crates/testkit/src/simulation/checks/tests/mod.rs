@@ -11,6 +11,7 @@ mod nodes;
 mod objects;
 mod owners;
 mod quotas;
+mod requests;
 mod sets;
 mod stateful;
 
