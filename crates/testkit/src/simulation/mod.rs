@@ -28,7 +28,7 @@ const CONTROLLERS: &str = "*,bootstrap-signer-controller,token-cleaner-controlle
 /// For the work of controllers and scheduler: one leads, the others take over.
 const CANDIDATES: usize = 2;
 /// Users do something so often, on average.
-const PERIOD: Duration = Duration::from_secs(3 * 60);
+const PERIOD: Duration = Duration::from_secs(60);
 /// When faults end, everything is as it should be within this time.
 const CONVERGED_MAX: Duration = Duration::from_secs(60 * 60);
 /// How often is looked whether it is.

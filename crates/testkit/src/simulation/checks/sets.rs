@@ -54,7 +54,9 @@ impl Sets {
         *active += 1;
         let asked = self.asked.get(&uid)?.max(at_micros);
         let twice = self.unacknowledged.get_mut(&uid).map_or(0, |moments| moments.count(at_micros));
-        if change.created().is_some() && change.is_unacknowledged() {
+        // All that nobody has and that fit are taken in, and then some go.
+        change.created()?;
+        if change.is_unacknowledged() {
             self.unacknowledged.entry(uid).or_default().add(at_micros);
         }
         (*active > asked + twice).then(|| format!("its set has {active} pods, and {asked} were asked for"))

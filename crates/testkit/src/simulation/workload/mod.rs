@@ -173,6 +173,8 @@ impl Workload {
             Kind::Namespace => self.fill(&made.name).await,
             Kind::Widget => self.furnish(&made, &stored.unwrap_or_default()).await,
             Kind::Mirrored => self.write_endpoints(&made).await,
+            // Most are answered soon, if ever.
+            Kind::Request if self.below(3) > 0 => self.adjust_other(&made).await,
             _ => {}
         }
         self.made.push(made);

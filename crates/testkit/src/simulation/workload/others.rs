@@ -97,12 +97,7 @@ impl Workload {
                 self.send(Method::DELETE, &endpoints, &json!({})).await;
             }
             Kind::Mirrored => self.write_endpoints(made).await,
-            // What is said of the sum is soon as it was; of another it is part of the sum, or no more.
-            Kind::Role if self.below(2) == 0 => self.patch(&path, &json!({ "rules": [self.rule()] })).await,
-            Kind::Role => {
-                let label = self.pick(&["a", "b", "none"]);
-                self.patch(&path, &json!({ "metadata": { "labels": { "to": label } } })).await;
-            }
+            Kind::Role => self.change_role(&path).await,
             Kind::Request => {
                 let answer = if self.below(3) == 0 { "Denied" } else { "Approved" };
                 let condition = json!({ "type": answer, "status": "True", "reason": "Asked", "message": "by a user" });
@@ -114,5 +109,16 @@ impl Workload {
             }
             _ => {}
         }
+    }
+
+    /// Its rules are others, or it is part of another sum, or of none any more.
+    async fn change_role(&self, path: &str) {
+        let role = self.send(Method::GET, path, &Value::Null).await.unwrap_or_default();
+        // What somebody else says are the rules of an empty sum stays so, in Kubernetes too: the controller applies none.
+        if self.below(2) == 0 && role["aggregationRule"].is_null() {
+            return self.patch(path, &json!({ "rules": [self.rule()] })).await;
+        }
+        let label = self.pick(&["a", "b", "none"]);
+        self.patch(path, &json!({ "metadata": { "labels": { "to": label } } })).await;
     }
 }

@@ -41,8 +41,21 @@ fn a_replica_set_has_as_many_pods_as_were_asked_for() {
     let too_many = "/registry/pods/a/3: its set has 3 pods, and 2 were asked for";
     two().put("pods/a/3", &pod("3", "s")).says(&[too_many]);
     more().after(A_WHILE).put("pods/a/3", &pod("3", "s")).says(&[too_many]);
-    // One that nobody had is taken in.
-    two().put("pods/a/3", &json!({ "metadata": { "uid": "3" } })).put("pods/a/3", &pod("3", "s")).says(&[too_many]);
+    // One that nobody had is taken in, and counts from then on.
+    let taken = || two().put("pods/a/3", &json!({ "metadata": { "uid": "3" } })).put("pods/a/3", &pod("3", "s"));
+    taken().stays_silent();
+    taken().put("pods/a/4", &pod("4", "s")).says(&["/registry/pods/a/4: its set has 4 pods, and 2 were asked for"]);
+}
+
+#[test]
+fn a_replication_controller_is_a_set_too() {
+    let pod =
+        |uid: &str| json!({ "metadata": { "uid": uid, "ownerReferences": owned_by("ReplicationController", "c") } });
+    let set = json!({ "metadata": { "uid": "c" }, "spec": { "replicas": 1 } });
+    let one = || History::new().put("controllers/a/c", &set).put("pods/a/1", &pod("1"));
+    one().stays_silent();
+    one().gone("pods/a/1").put("pods/a/2", &pod("2")).stays_silent();
+    one().put("pods/a/2", &pod("2")).says(&["/registry/pods/a/2: its set has 2 pods, and 1 were asked for"]);
 }
 
 #[test]
