@@ -52,6 +52,15 @@ impl Workload {
         self.patch(&made.path(), &json!({ "spec": spec })).await;
     }
 
+    /// One of the claims asks for more than it has: nobody gives it, but that is told.
+    pub(super) async fn grow_claim(&self, chaos: &Chaos) {
+        let Some((namespace, name)) = self.some("persistentvolumeclaims").await else { return };
+        chaos.note(&format!("user: grow claim {namespace}/{name}"));
+        let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
+        let requests = json!({ "storage": format!("{}Gi", self.below(3) + 2) });
+        self.patch(&path, &json!({ "spec": { "resources": { "requests": requests } } })).await;
+    }
+
     /// Nothing more comes to a node for a while, and maybe all that is there goes.
     pub(super) async fn cordon(&mut self, chaos: &Chaos) {
         let Some(nodes) = self.send(Method::GET, NODES, &Value::Null).await else { return };
@@ -74,22 +83,23 @@ impl Workload {
         }
     }
 
-    async fn some_pod(&self) -> Option<(String, String)> {
-        let pods = self.send(Method::GET, "/api/v1/pods", &Value::Null).await?;
-        let metadata = pods["items"].as_array()?.iter().map(|pod| &pod["metadata"]);
+    /// Namespace and name of one of those that there are.
+    async fn some(&self, plural: &str) -> Option<(String, String)> {
+        let all = self.send(Method::GET, &format!("/api/v1/{plural}"), &Value::Null).await?;
+        let metadata = all["items"].as_array()?.iter().map(|one| &one["metadata"]);
         let names: Vec<_> = metadata.map(|metadata| (text(&metadata["namespace"]), text(&metadata["name"]))).collect();
         self.pick(&names)
     }
 
     pub(super) async fn delete_pod(&self, chaos: &Chaos) {
-        let Some((namespace, name)) = self.some_pod().await else { return };
+        let Some((namespace, name)) = self.some("pods").await else { return };
         chaos.note(&format!("user: delete pod {namespace}/{name}"));
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
         self.send(Method::DELETE, &path, &json!({})).await;
     }
 
     pub(super) async fn evict_pod(&self, chaos: &Chaos) {
-        let Some((namespace, name)) = self.some_pod().await else { return };
+        let Some((namespace, name)) = self.some("pods").await else { return };
         chaos.note(&format!("user: evict pod {namespace}/{name}"));
         self.evict(&namespace, &name).await;
     }

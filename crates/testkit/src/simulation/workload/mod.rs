@@ -23,6 +23,7 @@ const NAMESPACES: [&str; 2] = ["default", "team"];
 /// Of each kind there are at most so many; then one goes.
 const EACH_MAX: usize = 4;
 const NODES: &str = "/api/v1/nodes";
+const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Something that users made.
@@ -82,6 +83,7 @@ impl Workload {
     /// What is there before anything happens.
     pub async fn begin(&self) {
         self.send(Method::POST, DEFINITIONS, &objects::definition()).await;
+        self.send(Method::POST, CLASSES, &objects::growing_class()).await;
         self.inform().await;
     }
 
@@ -91,7 +93,7 @@ impl Workload {
             self.let_go().await;
             self.see_to_orphans(chaos).await;
         }
-        match self.below(27) {
+        match self.below(28) {
             0..=7 => self.create(chaos).await,
             8..=11 => self.change(chaos).await,
             12..=13 => self.scale(chaos).await,
@@ -100,7 +102,8 @@ impl Workload {
             17..=18 => self.evict_pod(chaos).await,
             19 => self.change_definition(chaos).await,
             20..=24 => self.adjust(chaos).await,
-            25 => self.cordon(chaos).await,
+            25 => self.grow_claim(chaos).await,
+            26 => self.cordon(chaos).await,
             _ => self.make_cycle(chaos).await,
         }
     }

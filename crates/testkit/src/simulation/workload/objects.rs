@@ -127,8 +127,14 @@ pub(super) fn definition() -> Value {
     })
 }
 
-fn claim() -> Value {
-    json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } })
+/// Claims of this class may ask for more later.
+const GROWS: &str = "grows";
+
+pub(super) fn growing_class() -> Value {
+    json!({
+        "metadata": { "name": GROWS }, "provisioner": "rkube.io/local-path", "allowVolumeExpansion": true,
+        "volumeBindingMode": "WaitForFirstConsumer",
+    })
 }
 
 impl Workload {
@@ -191,7 +197,7 @@ impl Workload {
         let usage = json!({ "sim.rkube.io/cpu-usage": format!("{}m", 20 + 20 * self.below(8)) });
         let mut spec = json!({ "containers": [container] });
         if self.below(6) == 0 {
-            let template = json!({ "spec": claim() });
+            let template = json!({ "spec": self.claim() });
             spec["volumes"] = json!([{ "name": "scratch", "ephemeral": { "volumeClaimTemplate": template } }]);
         }
         json!({ "metadata": { "labels": { "app": app }, "annotations": usage }, "spec": spec })
@@ -202,7 +208,16 @@ impl Workload {
         if self.below(3) > 0 {
             return json!([]);
         }
-        json!([{ "metadata": { "name": "data" }, "spec": claim() }])
+        json!([{ "metadata": { "name": "data" }, "spec": self.claim() }])
+    }
+
+    fn claim(&self) -> Value {
+        let resources = json!({ "requests": { "storage": "1Gi" } });
+        let mut spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": resources });
+        if self.below(2) == 0 {
+            spec["storageClassName"] = json!(GROWS);
+        }
+        spec
     }
 
     /// A custom resource, some of which somebody has to let go.

@@ -107,7 +107,7 @@ impl Workload {
                 let expiration = self.expiration(self.below(TOKEN_SECONDS));
                 self.patch(&path, &json!({ "stringData": { "expiration": expiration } })).await;
             }
-            _ => {}
+            _ => self.patch(&path, &json!({ "spec": { "replicas": self.below(5) } })).await,
         }
     }
 
