@@ -47,8 +47,8 @@ pub(super) struct Workload {
     made: Vec<Made>,
     /// Deleted, and somebody has to let them go.
     held: Vec<Made>,
-    /// Deleted, but not what they owned.
-    orphaned: Vec<Made>,
+    /// Deleted, but not what they owned; as they were.
+    orphaned: Vec<(Made, Value)>,
     /// Nodes on which nothing new is to run.
     cordoned: Vec<String>,
     count: u64,
@@ -133,11 +133,10 @@ impl Workload {
 
     /// What was left is taken over by another of that name, or deleted.
     async fn see_to_orphans(&mut self, chaos: &Chaos) {
-        for made in std::mem::take(&mut self.orphaned) {
+        for (made, object) in std::mem::take(&mut self.orphaned) {
             // A Job does not take over pods of another.
             if made.kind != Kind::Job && self.below(2) == 0 {
                 chaos.note(&format!("user: create {} again", made.path()));
-                let object = self.object(&made);
                 self.send(Method::POST, &made.kind.collection(made.namespace), &object).await;
                 self.made.push(made);
                 continue;
@@ -240,12 +239,15 @@ impl Workload {
             _ => self.pick(&["Foreground", "Background"]).unwrap_or_default(),
         };
         chaos.note(&format!("user: delete {} ({policy})", made.path()));
+        if policy == "Orphan" {
+            // Of other volumes than its pods have a StatefulSet could make nothing: they cannot be changed.
+            let object = self.send(Method::GET, &made.path(), &Value::Null).await.unwrap_or_default();
+            let again = json!({ "metadata": { "name": made.name }, "spec": object["spec"] });
+            self.orphaned.push((made.clone(), again));
+        }
         self.send(Method::DELETE, &made.path(), &json!({ "propagationPolicy": policy })).await;
         if made.kind == Kind::Widget {
             self.held.push(made.clone());
-        }
-        if policy == "Orphan" {
-            self.orphaned.push(made.clone());
         }
     }
 
