@@ -93,9 +93,7 @@ pub async fn run(context: Context) {
             };
             let Some(sum) = plan::missing_sum(&role, &roles.all()) else { return Ok(Outcome::Unchanged) };
             let rules = json!(sum);
-            if !apply(client, (&name, &role.item.uid), &rules).await? {
-                return Ok(Outcome::Unchanged);
-            }
+            apply(client, (&name, &role.item.uid), &rules).await?;
             // Who has to write the same again is in a dispute, and waits; another sum is just news.
             let mut hasher = DefaultHasher::new();
             rules.to_string().hash(&mut hasher);
@@ -106,8 +104,9 @@ pub async fn run(context: Context) {
     .await;
 }
 
-/// False: the role is gone, and with its uid it is not made anew.
-async fn apply(client: Client, (name, uid): (&str, &str), rules: &serde_json::Value) -> Result<bool, kube::Error> {
+/// With its uid, a role that is gone is not made anew: that is a conflict, as it is when somebody else was faster. Which of
+/// them it was shows when it is tried again.
+async fn apply(client: Client, (name, uid): (&str, &str), rules: &serde_json::Value) -> Result<(), kube::Error> {
     let mut role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
@@ -118,8 +117,5 @@ async fn apply(client: Client, (name, uid): (&str, &str), rules: &serde_json::Va
     }
     let parameters = PatchParams::apply(NAME).force();
     let roles: Api<ClusterRole> = Api::all(client);
-    match roles.patch(name, &parameters, &Patch::Apply(&role)).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-        applied => applied.map(|_| true),
-    }
+    roles.patch(name, &parameters, &Patch::Apply(&role)).await.map(drop)
 }

@@ -120,8 +120,9 @@ impl Manager {
         let path = path_of(pod);
         let preconditions = json!({ "preconditions": { "uid": pod.uid.as_str() } });
         let gone = |error: &kube::Error| is_not_found(error) || requests::is_conflict(error);
+        // A conflict is tried again: somebody may have been faster, or it is another pod, which is heard of.
         match requests::set_pod_condition(&self.client, &path, &pod.uid, json!({}), condition).await {
-            Err(error) if gone(&error) => return Ok(()),
+            Err(error) if is_not_found(&error) => return Ok(()),
             other => other?,
         };
         match requests::delete_with(&self.client, &path, preconditions).await {

@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::Context;
 use crate::nodes::{self, Node};
+use crate::requests;
 use plan::{Exhausted, Ranges};
 
 const NAME: &str = "node-ipam-controller";
@@ -140,10 +141,15 @@ impl Controller {
         let api: Api<v1::Node> = Api::all(self.client.clone());
         match api.patch(&node.name, &PatchParams::default(), &Patch::Strategic(patch)).await {
             Ok(_) => Ok(Outcome::Wrote),
-            // The node is gone, or is another, or was given others meanwhile: what becomes of it is heard of.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => {
+            // The node is gone, or was given others meanwhile: what becomes of it is heard of.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 422) => {
                 self.state.lock().ranges.give_back(&node.name, &node.uid);
                 Ok(Outcome::Wrote)
+            }
+            // Somebody was faster, or it is another node: which of them it was shows when it is tried again.
+            Err(error) if requests::is_conflict(&error) => {
+                self.state.lock().ranges.give_back(&node.name, &node.uid);
+                Err(error.into())
             }
             // It may have been written all the same: the node keeps what it has, and gets it next time.
             Err(error) => {

@@ -143,9 +143,10 @@ impl Manager {
             "lastTransitionTime": time::format_seconds(self.clock.now_seconds()),
         });
         let path = path_of(pod);
+        // A conflict is tried again: somebody may have been faster, or it is another pod, which is heard of.
         match requests::set_pod_condition(&self.client, &path, &pod.uid, json!({}), condition).await {
             Ok(_) => {}
-            Err(error) if is_gone(&error) => return Ok(()),
+            Err(error) if is_not_found(&error) => return Ok(()),
             Err(error) => return Err(error),
         }
         let options = json!({ "preconditions": { "uid": pod.uid.as_str() } });

@@ -1,6 +1,5 @@
 //! What a cluster in a test is made of.
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, LazyLock};
 
@@ -8,12 +7,13 @@ use rkube_access::authenticate::TokenFile;
 use rkube_access::authenticate::service_account::TokenOptions;
 use rkube_access::authorize::Mode;
 use rkube_apiserver::{Config, Features, InFlightMax, KubeletClient};
-use rkube_cluster::certificates::{Pki, ServerNames, tls};
+use rkube_cluster::certificates::{Pair, Pki, ServerNames, tls};
 use rkube_cluster::parts::{
     Election, LocalPath, NodeRanges, NodeTemplate, Scheduler, Selection, Settings, SimulatedNodes, Timing, signs_all,
 };
 use rkube_cluster::{ControlPlane, Controllers, Listener, Part, kubeconfig};
 use rkube_kinds::Kind;
+use rkube_machinery::decode::base64;
 use rkube_machinery::host::{Clock, Entropy};
 use rkube_machinery::names::address::Subnet;
 use rkube_store::embedded::OpenOptions;
@@ -32,8 +32,15 @@ const SERVICE_RANGE: &str = "10.96.0.0/12";
 /// Connections that a test may have open at a time; more wait or are refused, as with the binary.
 const CONNECTIONS_MAX: usize = 1_000;
 
-/// The authority where a run is to be the same in every process: one whose key nobody has.
-const AUTHORITY_OF_SEEDS: &str = include_str!("authority.pem");
+/// The authority where a run is to be the same in every process. Everybody knows its key, and what it signs has the same
+/// signature every time: it is an Ed25519 key.
+static AUTHORITY_OF_SEEDS: LazyLock<Pair> = LazyLock::new(|| {
+    // What stands before such a key in its file.
+    const HEAD: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+    let key = base64::encode(&[HEAD.as_slice(), &[7; 32]].concat());
+    let key = format!("-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\n");
+    Pair { certificate: include_str!("authority.pem").to_owned(), key }
+});
 
 /// The same for all clusters of the process: to make keys takes longer than to start a cluster.
 static PKI: LazyLock<Pki> = LazyLock::new(|| {
@@ -247,13 +254,12 @@ impl Builder {
         let selection: Selection = self.controllers.parse().unwrap_or_else(|error: String| panic!("{error}"));
         let ranges_are_given = selection.has("node-ipam-controller");
         let (settings, has_nodes) = (self.settings, self.nodes > 0);
-        let root_ca = if wrong.is_some() { AUTHORITY_OF_SEEDS } else { &PKI.ca.certificate };
-        let signing = if wrong.is_some() { BTreeMap::new() } else { signs_all(&PKI.ca) };
-        root_ca.clone_into(&mut config.client_authority);
+        let authority = if wrong.is_some() { &*AUTHORITY_OF_SEEDS } else { &PKI.ca };
+        authority.certificate.clone_into(&mut config.client_authority);
         let controllers: MakePart = Box::new(move |election| {
             Controllers {
-                root_ca: root_ca.to_owned(),
-                signing: signing.clone(),
+                root_ca: authority.certificate.clone(),
+                signing: signs_all(authority),
                 selection: selection.clone(),
                 settings: settings.clone(),
                 node_ranges: Some(NodeRanges::default()),

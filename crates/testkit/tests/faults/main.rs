@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod conflicts;
 mod cycles;
 mod nodes;
 mod quotas;

@@ -1,6 +1,7 @@
-//! Jobs count what succeeded, once, and what is over stays so. They run no more pods at a time than they may.
+//! Jobs count what succeeded, once, and what is over stays so. They run no more pods at a time than they may, none while
+//! they are suspended, and none for an index that is done.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::Change;
 use super::lately::{Lately, Moments};
@@ -21,6 +22,12 @@ struct Known {
     succeeded: i64,
     /// Those that are neither over nor to go, with their indexes.
     active: HashMap<String, Option<String>>,
+    /// Those that are to go, and have not ended.
+    terminating: HashSet<String>,
+    /// Whether these count, too.
+    waits_for_ends: bool,
+    /// Indexes that succeeded, or failed for good.
+    done: BTreeSet<i64>,
     /// How many of its pods were made without its controller being told: each may have been made again.
     unacknowledged: i64,
     /// When that was.
@@ -34,6 +41,10 @@ impl Jobs {
         let is_same = change.created().is_none();
         job.succeeded += i64::from(succeeded(change.new) && !(is_same && succeeded(change.old)));
         job.active.remove(change.key);
+        match change.new {
+            Some(pod) if !pod.is_active() && !pod.is_over() => drop(job.terminating.insert(change.key.to_owned())),
+            _ => drop(job.terminating.remove(change.key)),
+        }
         let new = change.new.filter(|pod| pod.is_active())?;
         let index = new.metadata.completion_index();
         let beside = job.active.iter().find(|(_, other)| index.is_some() && **other == index);
@@ -51,7 +62,12 @@ impl Jobs {
         if let Some(other) = beside.filter(|_| twice == 0) {
             return Some(format!("is made for an index that {other} is for"));
         }
-        let (active, most) = (job.active.len(), job.parallelism.max(change.at_micros));
+        let done = new.metadata.completion_index().and_then(|index| index.parse().ok());
+        if let Some(index) = done.filter(|index| job.done.contains(index)) {
+            return Some(format!("is made for index {index}, which is done"));
+        }
+        let terminating = if job.waits_for_ends { job.terminating.len() } else { 0 };
+        let (active, most) = (job.active.len() + terminating, job.parallelism.max(change.at_micros));
         (i64::try_from(active).unwrap_or(i64::MAX) > most + twice)
             .then(|| format!("its Job has {active} pods at a time, and {most} are allowed"))
     }
@@ -66,7 +82,8 @@ impl Jobs {
         let mut found = Vec::new();
         self.uids.insert(key.to_owned(), metadata.uid.clone());
         let known = self.known.entry(metadata.uid).or_default();
-        known.parallelism.set(spec.parallelism, at_micros);
+        known.parallelism.set(spec.at_a_time(), at_micros);
+        known.waits_for_ends = spec.waits_for_ends();
         if status.succeeded > known.succeeded {
             found.push(format!("says that {} succeeded, and {} pods did", status.succeeded, known.succeeded));
         }
@@ -76,10 +93,19 @@ impl Jobs {
             if status.succeeded > completions + twice {
                 found.push(format!("{} succeeded of {completions}", status.succeeded));
             }
-            if status.end() == Some("Complete") && status.succeeded < completions {
+            let is_enough = status.succeeded >= completions || spec.is_success(&status.completed());
+            if status.end() == Some("Complete") && !is_enough {
                 found.push(format!("is complete with {} of {completions}", status.succeeded));
             }
         }
+        let (completed, failed) = (status.completed(), status.failed());
+        if let Some(index) = completed.intersection(&failed).next() {
+            found.push(format!("says of index {index} that it succeeded and that it failed"));
+        }
+        if let Some(index) = known.done.iter().find(|index| !completed.contains(index) && !failed.contains(index)) {
+            found.push(format!("has forgotten that index {index} is done"));
+        }
+        known.done = &completed | &failed;
         let old = std::mem::replace(&mut known.status, status);
         if let Some(end) = old.end().filter(|_| old != known.status) {
             found.push(format!("is {end}, and its status changes"));

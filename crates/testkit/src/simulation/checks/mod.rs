@@ -2,6 +2,7 @@
 //!
 //! Controllers act on what they know, which may be some time ago: what was asked for a moment ago is still as good.
 
+mod autoscalers;
 mod budgets;
 mod claims;
 mod daemons;
@@ -11,6 +12,7 @@ mod leaders;
 mod nodes;
 mod owners;
 mod quotas;
+mod requests;
 mod sets;
 mod stateful;
 #[cfg(test)]
@@ -46,6 +48,8 @@ pub(super) struct Checks {
     budgets: budgets::Budgets,
     quotas: quotas::Quotas,
     claims: claims::Claims,
+    requests: requests::Requests,
+    autoscalers: autoscalers::Autoscalers,
     owners: owners::Owners,
     leaders: leaders::Leaders,
 }
@@ -74,6 +78,8 @@ impl Checks {
             budgets: budgets::Budgets::default(),
             quotas: quotas::Quotas::default(),
             claims: claims::Claims::default(),
+            requests: requests::Requests::default(),
+            autoscalers: autoscalers::Autoscalers::default(),
             owners: owners::Owners::default(),
             leaders: leaders::Leaders::default(),
         }
@@ -104,6 +110,8 @@ impl Checks {
     fn is_always_written(&self, seen: &Seen<'_>, kind: &str) -> bool {
         match kind {
             "leases" | "masterleases" | "minions" => true,
+            // Those that were answered are deleted after an hour.
+            "certificatesigningrequests" => seen.value.is_none(),
             // They do not stay for ever.
             "events" => seen.value.is_none_or(|value| read(value).is_some_and(|it| self.claims.is_told_again(&it))),
             _ => false,
@@ -127,6 +135,7 @@ impl Checks {
         }
         let (both, at_micros) = ((old.as_ref(), new.as_ref()), seen.at_micros);
         let change = Change { key: seen.key, old: both.0, new: both.1, writer: seen.writer.as_ref(), at_micros };
+        found.extend(self.nodes.bound(both.0, both.1, at_micros));
         found.extend(self.nodes.pod(both.0, both.1));
         found.extend(self.sets.pod(&change));
         found.extend(self.jobs.pod(&change));
@@ -157,20 +166,31 @@ impl Observer for Checks {
             "minions" => {
                 let node = seen.value.and_then(read::<Node>);
                 self.daemon_sets.node(seen.key, node.as_ref(), at_micros);
-                self.nodes.node(seen.key, node);
+                self.nodes.node(seen.key, node, at_micros);
             }
-            "replicasets" => {
+            "replicasets" | "controllers" => {
                 let set = seen.value.and_then(read::<Set>);
                 found.extend(self.sets.replica_set(seen.key, set, writer, at_micros));
             }
-            "deployments" => self.sets.deployment(seen.value.and_then(read::<Set>), at_micros),
+            "deployments" => {
+                let set = seen.value.and_then(read::<Set>);
+                let replicas = set.as_ref().map(|set| set.spec.replicas);
+                found.extend(self.autoscalers.deployment(seen.key, replicas, writer, at_micros));
+                self.sets.deployment(set, at_micros);
+            }
+            "horizontalpodautoscalers" => {
+                self.autoscalers.autoscaler(seen.key, seen.value.and_then(read), at_micros);
+            }
             "daemonsets" => self.daemon_sets.set(seen.key, seen.value.and_then(read), at_micros),
-            "statefulsets" => self.stateful_sets.set(seen.key, seen.value.and_then(read)),
+            "statefulsets" => self.stateful_sets.set(seen.key, seen.value.and_then(read), at_micros),
             "poddisruptionbudgets" => self.budgets.budget(seen.key, seen.value.and_then(read), at_micros),
             "resourcequotas" => {
                 found.extend(self.quotas.quota(seen.key, seen.value.and_then(read), writer, at_micros));
             }
             "persistentvolumeclaims" => found.extend(self.claims.claim(seen.key, seen.value.and_then(read))),
+            "certificatesigningrequests" => {
+                found.extend(self.requests.request(seen.key, seen.value.and_then(read)));
+            }
             "leases" => self.leaders.lease(seen.key, seen.value.and_then(read)),
             "jobs" => found.extend(self.jobs.job(seen.key, seen.value.and_then(read), at_micros)),
             _ => {}

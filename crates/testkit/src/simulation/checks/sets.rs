@@ -12,7 +12,7 @@ const CONTROLLER: &str = ":deployment-controller";
 
 #[derive(Default)]
 pub(super) struct Sets {
-    /// Of ReplicaSets, by uid.
+    /// Of ReplicaSets and ReplicationControllers, by uid.
     asked: HashMap<String, Lately>,
     active: HashMap<String, i64>,
     /// When pods of a ReplicaSet were made without its controller being told: each may have been made again.
@@ -39,7 +39,7 @@ struct Deployment {
 impl Sets {
     pub fn pod(&mut self, change: &Change<'_>) -> Option<String> {
         let at_micros = change.at_micros;
-        let of = |pod: &Pod| pod.metadata.controller("ReplicaSet").filter(|_| pod.is_active()).map(str::to_owned);
+        let of = |pod: &Pod| set(pod).filter(|_| pod.is_active()).map(str::to_owned);
         self.count_ready(change.old, -1, at_micros);
         self.count_ready(change.new, 1, at_micros);
         let (was, is) = (change.old.and_then(of), change.new.and_then(of));
@@ -54,14 +54,16 @@ impl Sets {
         *active += 1;
         let asked = self.asked.get(&uid)?.max(at_micros);
         let twice = self.unacknowledged.get_mut(&uid).map_or(0, |moments| moments.count(at_micros));
-        if change.created().is_some() && change.is_unacknowledged() {
+        // All that nobody has and that fit are taken in, and then some go.
+        change.created()?;
+        if change.is_unacknowledged() {
             self.unacknowledged.entry(uid).or_default().add(at_micros);
         }
-        (*active > asked + twice).then(|| format!("its ReplicaSet has {active} pods, and {asked} were asked for"))
+        (*active > asked + twice).then(|| format!("its set has {active} pods, and {asked} were asked for"))
     }
 
     fn count_ready(&mut self, pod: Option<&Pod>, change: i64, at_micros: u64) {
-        if let Some(uid) = pod.filter(|pod| pod.is_healthy()).and_then(|pod| pod.metadata.controller("ReplicaSet")) {
+        if let Some(uid) = pod.filter(|pod| pod.is_healthy()).and_then(set) {
             let ready = self.ready.entry(uid.to_owned()).or_default();
             ready.set(ready.now() + change, at_micros);
         }
@@ -143,4 +145,10 @@ impl Sets {
             (known, wanted) => *known = wanted.map(Lately::starting),
         }
     }
+}
+
+/// The uid of the set that has a pod.
+fn set(pod: &Pod) -> Option<&str> {
+    let metadata = &pod.metadata;
+    metadata.controller("ReplicaSet").or_else(|| metadata.controller("ReplicationController"))
 }

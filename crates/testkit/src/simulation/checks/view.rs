@@ -1,6 +1,6 @@
 //! What checks read of objects. What they do not have is as if it was empty.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -130,6 +130,7 @@ pub struct Node {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct NodeSpec {
+    pub unschedulable: bool,
     pub taints: Vec<serde_json::Value>,
 }
 
@@ -256,6 +257,15 @@ impl StatefulSetSpec {
     pub fn is_ordered(&self) -> bool {
         self.pod_management_policy != "Parallel"
     }
+
+    /// The number after that of the last pod that is asked for.
+    pub fn end(&self) -> i64 {
+        self.ordinals.start + self.replicas
+    }
+
+    pub fn is_asked_for(&self, ordinal: i64) -> bool {
+        (self.ordinals.start..self.end()).contains(&ordinal)
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -343,6 +353,40 @@ pub struct LeaseSpec {
     pub holder_identity: String,
 }
 
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Autoscaler {
+    pub spec: AutoscalerSpec,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AutoscalerSpec {
+    pub scale_target_ref: Target,
+    pub min_replicas: Option<i64>,
+    pub max_replicas: i64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Target {
+    pub name: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct CertificateRequest {
+    pub metadata: Metadata,
+    pub status: CertificateStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct CertificateStatus {
+    pub conditions: Vec<Condition>,
+    pub certificate: String,
+}
+
 /// Any object.
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -364,19 +408,72 @@ pub struct JobSpec {
     pub parallelism: i64,
     pub completions: Option<i64>,
     pub completion_mode: String,
+    pub suspend: bool,
+    pub pod_replacement_policy: String,
+    pub success_policy: Option<SuccessPolicy>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct SuccessPolicy {
+    pub rules: Vec<SuccessRule>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SuccessRule {
+    pub succeeded_indexes: Option<String>,
+    pub succeeded_count: Option<i64>,
 }
 
 impl JobSpec {
     pub fn is_indexed(&self) -> bool {
         self.completion_mode == "Indexed"
     }
+
+    /// So many pods may run at a time.
+    pub fn at_a_time(&self) -> i64 {
+        if self.suspend { 0 } else { self.parallelism }
+    }
+
+    /// A pod is replaced when it has ended, and not when it is to.
+    pub fn waits_for_ends(&self) -> bool {
+        self.pod_replacement_policy == "Failed"
+    }
+
+    /// These are enough, though they may not be all.
+    pub fn is_success(&self, completed: &BTreeSet<i64>) -> bool {
+        let rules = self.success_policy.iter().flat_map(|policy| &policy.rules);
+        rules.into_iter().any(|rule| {
+            let wanted = rule.succeeded_indexes.as_deref().map(indexes);
+            let found = completed.iter().filter(|index| wanted.as_ref().is_none_or(|wanted| wanted.contains(index)));
+            let least = rule.succeeded_count.or_else(|| wanted.as_ref().map(|wanted| count(wanted.len())));
+            least.is_some_and(|least| count(found.count()) >= least)
+        })
+    }
+}
+
+/// Of `1,3-5`.
+fn indexes(text: &str) -> BTreeSet<i64> {
+    let number = |text: &str| text.parse::<i64>().ok();
+    let ranges = text.split(',').filter_map(|range| match range.split_once('-') {
+        Some((first, last)) => Some(number(first)?..=number(last)?),
+        None => number(range).map(|only| only..=only),
+    });
+    ranges.flatten().collect()
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 #[derive(Deserialize, Default, Clone, PartialEq, Eq)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct JobStatus {
     pub succeeded: i64,
     pub failed: i64,
+    pub completed_indexes: String,
+    pub failed_indexes: String,
     pub conditions: Vec<Condition>,
 }
 
@@ -395,5 +492,13 @@ impl JobStatus {
             .iter()
             .find(|one| one.status == "True" && matches!(one.r#type.as_str(), "Complete" | "Failed"));
         ended.map(|condition| condition.r#type.as_str())
+    }
+
+    pub fn completed(&self) -> BTreeSet<i64> {
+        indexes(&self.completed_indexes)
+    }
+
+    pub fn failed(&self) -> BTreeSet<i64> {
+        indexes(&self.failed_indexes)
     }
 }

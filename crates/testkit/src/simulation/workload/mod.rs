@@ -1,23 +1,29 @@
 //! What users do: they make, change and delete objects of all kinds that controllers look after.
 
+mod changes;
+mod jobs;
 mod objects;
+mod others;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request};
-use rkube_machinery::host::Entropy as _;
+use rkube_machinery::host::{Clock, Entropy as _};
 use rkube_operator::kube::Client;
 use serde_json::{Value, json};
 
 use crate::Chaos;
 use crate::host::SeededEntropy;
-use objects::{KINDS, Kind};
+use objects::{KINDS, Kind, OTHERS};
 
 /// So that users are another stream than faults and names of the same seed.
 const STREAM: u64 = 0x3e55_0a5e_11b0_0c4d;
 const NAMESPACES: [&str; 2] = ["default", "team"];
 /// Of each kind there are at most so many; then one goes.
 const EACH_MAX: usize = 4;
+const NODES: &str = "/api/v1/nodes";
+const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Something that users made.
@@ -36,16 +42,30 @@ impl Made {
 
 pub(super) struct Workload {
     client: Client,
+    clock: Arc<dyn Clock>,
     dice: SeededEntropy,
     made: Vec<Made>,
     /// Deleted, and somebody has to let them go.
     held: Vec<Made>,
+    /// Deleted, but not what they owned; as they were.
+    orphaned: Vec<(Made, Value)>,
+    /// Nodes on which nothing new is to run.
+    cordoned: Vec<String>,
     count: u64,
 }
 
 impl Workload {
-    pub fn new(client: Client, seed: u64) -> Workload {
-        Workload { client, dice: SeededEntropy::new(seed ^ STREAM), made: Vec::new(), held: Vec::new(), count: 0 }
+    pub fn new(client: Client, clock: Arc<dyn Clock>, seed: u64) -> Workload {
+        Workload {
+            client,
+            clock,
+            dice: SeededEntropy::new(seed ^ STREAM),
+            made: Vec::new(),
+            held: Vec::new(),
+            orphaned: Vec::new(),
+            cordoned: Vec::new(),
+            count: 0,
+        }
     }
 
     pub fn a_while(&self, max: Duration) -> Duration {
@@ -63,14 +83,17 @@ impl Workload {
     /// What is there before anything happens.
     pub async fn begin(&self) {
         self.send(Method::POST, DEFINITIONS, &objects::definition()).await;
+        self.send(Method::POST, CLASSES, &objects::growing_class()).await;
+        self.inform().await;
     }
 
     /// One thing that a user does.
     pub async fn act(&mut self, chaos: &Chaos) {
         if self.below(3) == 0 {
             self.let_go().await;
+            self.see_to_orphans(chaos).await;
         }
-        match self.below(21) {
+        match self.below(28) {
             0..=7 => self.create(chaos).await,
             8..=11 => self.change(chaos).await,
             12..=13 => self.scale(chaos).await,
@@ -78,6 +101,9 @@ impl Workload {
             16 => self.delete_pod(chaos).await,
             17..=18 => self.evict_pod(chaos).await,
             19 => self.change_definition(chaos).await,
+            20..=24 => self.adjust(chaos).await,
+            25 => self.grow_claim(chaos).await,
+            26 => self.cordon(chaos).await,
             _ => self.make_cycle(chaos).await,
         }
     }
@@ -87,6 +113,8 @@ impl Workload {
         self.let_go().await;
         for made in self.made.clone() {
             match made.kind {
+                Kind::Token => self.expire(&made).await,
+                Kind::Job => self.patch(&made.path(), &json!({ "spec": { "suspend": false } })).await,
                 Kind::CronJob => self.patch(&made.path(), &json!({ "spec": { "suspend": true } })).await,
                 Kind::Quota | Kind::Autoscaler => drop(self.send(Method::DELETE, &made.path(), &json!({})).await),
                 _ => {}
@@ -98,18 +126,45 @@ impl Workload {
         for made in std::mem::take(&mut self.held) {
             self.patch(&made.path(), &json!({ "metadata": { "finalizers": null } })).await;
         }
+        for node in std::mem::take(&mut self.cordoned) {
+            self.patch(&format!("{NODES}/{node}"), &json!({ "spec": { "unschedulable": null } })).await;
+        }
+    }
+
+    /// What was left is taken over by another of that name, or deleted.
+    async fn see_to_orphans(&mut self, chaos: &Chaos) {
+        for (made, object) in std::mem::take(&mut self.orphaned) {
+            // A Job does not take over pods of another.
+            if made.kind != Kind::Job && self.below(2) == 0 {
+                chaos.note(&format!("user: create {} again", made.path()));
+                self.send(Method::POST, &made.kind.collection(made.namespace), &object).await;
+                self.made.push(made);
+                continue;
+            }
+            chaos.note(&format!("user: delete what {} left", made.path()));
+            let (namespace, name) = (made.namespace, &made.name);
+            let left = match made.kind {
+                Kind::Job => format!("/api/v1/namespaces/{namespace}/pods?labelSelector=job-name={name}"),
+                Kind::Deployment => {
+                    format!("/apis/apps/v1/namespaces/{namespace}/replicasets?labelSelector=app={name}")
+                }
+                _ => format!("/api/v1/namespaces/{namespace}/pods?labelSelector=app={name}"),
+            };
+            self.send(Method::DELETE, &left, &json!({ "propagationPolicy": "Background" })).await;
+        }
     }
 
     async fn create(&mut self, chaos: &Chaos) {
-        let Some(kind) = self.pick(&KINDS) else { return };
+        let kinds: &[Kind] = if self.below(4) == 0 { &OTHERS } else { &KINDS };
+        let Some(kind) = self.pick(kinds) else { return };
         let of_kind: Vec<usize> = (0..self.made.len()).filter(|place| self.made[*place].kind == kind).collect();
         if of_kind.len() >= EACH_MAX {
             let made = self.made.remove(of_kind[0]);
             return self.remove(&made, chaos).await;
         }
         self.count += 1;
-        let namespace = if kind == Kind::Namespace { "" } else { self.pick(&NAMESPACES).unwrap_or("default") };
-        let made = Made { kind, namespace, name: format!("{}-{}", kind.prefix(), self.count) };
+        let namespace = kind.namespace().or_else(|| self.pick(&NAMESPACES)).unwrap_or("default");
+        let made = Made { kind, namespace, name: kind.name(self.count) };
         chaos.note(&format!("user: create {}", made.path()));
         if namespace == "team" {
             self.send(Method::POST, "/api/v1/namespaces", &json!({ "metadata": { "name": "team" } })).await;
@@ -119,6 +174,9 @@ impl Workload {
         match kind {
             Kind::Namespace => self.fill(&made.name).await,
             Kind::Widget => self.furnish(&made, &stored.unwrap_or_default()).await,
+            Kind::Mirrored => self.write_endpoints(&made).await,
+            // Most are answered soon, if ever.
+            Kind::Request if self.below(3) > 0 => self.adjust_other(&made).await,
             _ => {}
         }
         self.made.push(made);
@@ -162,23 +220,6 @@ impl Workload {
         self.pick(&fitting)
     }
 
-    /// Another template: it is rolled out.
-    async fn change(&self, chaos: &Chaos) {
-        let Some(made) = self.one_of(&[Kind::Deployment, Kind::StatefulSet, Kind::DaemonSet]) else { return };
-        chaos.note(&format!("user: change {}", made.path()));
-        let image = format!("web:{}", self.below(3));
-        let containers = json!([{ "name": "main", "image": image }]);
-        let patch = json!({ "spec": { "template": { "spec": { "containers": containers } } } });
-        self.strategic(&made.path(), &patch).await;
-    }
-
-    async fn scale(&self, chaos: &Chaos) {
-        let Some(made) = self.one_of(&[Kind::Deployment, Kind::StatefulSet]) else { return };
-        let replicas = self.below(if made.kind == Kind::Deployment { 7 } else { 5 });
-        chaos.note(&format!("user: scale {} to {replicas}", made.path()));
-        self.patch(&made.path(), &json!({ "spec": { "replicas": replicas } })).await;
-    }
-
     async fn delete(&mut self, chaos: &Chaos) {
         if self.made.is_empty() {
             return;
@@ -189,55 +230,25 @@ impl Workload {
     }
 
     async fn remove(&mut self, made: &Made, chaos: &Chaos) {
-        let policy = self.pick(&["Foreground", "Background"]);
-        chaos.note(&format!("user: delete {}", made.path()));
+        let policy = match made.kind {
+            Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::ReplicationController
+                if self.below(4) == 0 =>
+            {
+                "Orphan"
+            }
+            _ => self.pick(&["Foreground", "Background"]).unwrap_or_default(),
+        };
+        chaos.note(&format!("user: delete {} ({policy})", made.path()));
+        if policy == "Orphan" {
+            // Of other volumes than its pods have a StatefulSet could make nothing: they cannot be changed.
+            let object = self.send(Method::GET, &made.path(), &Value::Null).await.unwrap_or_default();
+            let again = json!({ "metadata": { "name": made.name }, "spec": object["spec"] });
+            self.orphaned.push((made.clone(), again));
+        }
         self.send(Method::DELETE, &made.path(), &json!({ "propagationPolicy": policy })).await;
         if made.kind == Kind::Widget {
             self.held.push(made.clone());
         }
-    }
-
-    async fn some_pod(&self) -> Option<(String, String)> {
-        let pods = self.send(Method::GET, "/api/v1/pods", &Value::Null).await?;
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let metadata = pods["items"].as_array()?.iter().map(|pod| &pod["metadata"]);
-        let names: Vec<_> = metadata.map(|metadata| (text(&metadata["namespace"]), text(&metadata["name"]))).collect();
-        self.pick(&names)
-    }
-
-    async fn delete_pod(&self, chaos: &Chaos) {
-        let Some((namespace, name)) = self.some_pod().await else { return };
-        chaos.note(&format!("user: delete pod {namespace}/{name}"));
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-        self.send(Method::DELETE, &path, &json!({})).await;
-    }
-
-    async fn evict_pod(&self, chaos: &Chaos) {
-        let Some((namespace, name)) = self.some_pod().await else { return };
-        chaos.note(&format!("user: evict pod {namespace}/{name}"));
-        let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": name } });
-        self.send(Method::POST, &format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction"), &eviction).await;
-    }
-
-    /// Two objects that own each other, of which one is deleted: both go.
-    async fn make_cycle(&mut self, chaos: &Chaos) {
-        self.count += 1;
-        let names = ["a", "b"].map(|letter| format!("cycle-{letter}-{}", self.count));
-        chaos.note(&format!("user: owner cycle {}", self.count));
-        let collection = "/api/v1/namespaces/default/configmaps";
-        let mut uids = Vec::new();
-        for name in &names {
-            let made = self.send(Method::POST, collection, &json!({ "metadata": { "name": name } })).await;
-            uids.push(made.map(|made| made["metadata"]["uid"].clone()).unwrap_or_default());
-        }
-        for (own, other) in [(0, 1), (1, 0)] {
-            let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": names[other], "uid": uids[other], "blockOwnerDeletion": true });
-            let patch = json!({ "metadata": { "ownerReferences": [owner] } });
-            self.patch(&format!("{collection}/{}", names[own]), &patch).await;
-        }
-        let policy = self.pick(&["Foreground", "Background"]);
-        let options = json!({ "propagationPolicy": policy });
-        self.send(Method::DELETE, &format!("{collection}/{}", names[0]), &options).await;
     }
 
     async fn patch(&self, path: &str, patch: &Value) {

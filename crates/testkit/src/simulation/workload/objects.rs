@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::others::request;
 use super::{Made, Workload};
 
 /// Somebody has to take it off before the object goes.
@@ -21,8 +22,18 @@ pub(super) enum Kind {
     Autoscaler,
     Widget,
     Namespace,
+    ReplicationController,
+    /// A Service whose Endpoints somebody writes by hand.
+    Mirrored,
+    /// A ClusterRole: a sum of others, or one of those.
+    Role,
+    /// A CertificateSigningRequest.
+    Request,
+    /// A Secret by which nodes could join.
+    Token,
 }
 
+/// What most users have.
 pub(super) const KINDS: [Kind; 11] = [
     Kind::Deployment,
     Kind::StatefulSet,
@@ -37,7 +48,27 @@ pub(super) const KINDS: [Kind; 11] = [
     Kind::Namespace,
 ];
 
+/// What some have, too.
+pub(super) const OTHERS: [Kind; 5] =
+    [Kind::ReplicationController, Kind::Mirrored, Kind::Role, Kind::Request, Kind::Token];
+
 impl Kind {
+    /// Where one of them is, if that is not the user's to say.
+    pub fn namespace(self) -> Option<&'static str> {
+        match self {
+            Kind::Namespace | Kind::Role | Kind::Request => Some(""),
+            Kind::Token => Some("kube-system"),
+            _ => None,
+        }
+    }
+
+    pub fn name(self, number: u64) -> String {
+        match self {
+            Kind::Token => format!("bootstrap-token-{number:06}"),
+            _ => format!("{}-{number}", self.prefix()),
+        }
+    }
+
     pub fn collection(self, namespace: &str) -> String {
         let (group, plural) = match self {
             Kind::Deployment => ("apis/apps/v1", "deployments"),
@@ -45,17 +76,21 @@ impl Kind {
             Kind::DaemonSet => ("apis/apps/v1", "daemonsets"),
             Kind::Job => ("apis/batch/v1", "jobs"),
             Kind::CronJob => ("apis/batch/v1", "cronjobs"),
-            Kind::Service => ("api/v1", "services"),
+            Kind::Service | Kind::Mirrored => ("api/v1", "services"),
+            Kind::ReplicationController => ("api/v1", "replicationcontrollers"),
+            Kind::Token => ("api/v1", "secrets"),
             Kind::Budget => ("apis/policy/v1", "poddisruptionbudgets"),
             Kind::Quota => ("api/v1", "resourcequotas"),
             Kind::Autoscaler => ("apis/autoscaling/v2", "horizontalpodautoscalers"),
             Kind::Widget => ("apis/example.com/v1", "widgets"),
             Kind::Namespace => return "/api/v1/namespaces".to_owned(),
+            Kind::Role => return "/apis/rbac.authorization.k8s.io/v1/clusterroles".to_owned(),
+            Kind::Request => return "/apis/certificates.k8s.io/v1/certificatesigningrequests".to_owned(),
         };
         format!("/{group}/namespaces/{namespace}/{plural}")
     }
 
-    pub fn prefix(self) -> &'static str {
+    fn prefix(self) -> &'static str {
         match self {
             Kind::Deployment => "web",
             Kind::StatefulSet => "db",
@@ -68,6 +103,11 @@ impl Kind {
             Kind::Autoscaler => "hpa",
             Kind::Widget => "widget",
             Kind::Namespace => "ns",
+            Kind::ReplicationController => "rc",
+            Kind::Mirrored => "ext",
+            Kind::Role => "role",
+            Kind::Request => "csr",
+            Kind::Token => "token",
         }
     }
 }
@@ -87,6 +127,16 @@ pub(super) fn definition() -> Value {
     })
 }
 
+/// Claims of this class may ask for more later.
+const GROWS: &str = "grows";
+
+pub(super) fn growing_class() -> Value {
+    json!({
+        "metadata": { "name": GROWS }, "provisioner": "rkube.io/local-path", "allowVolumeExpansion": true,
+        "volumeBindingMode": "WaitForFirstConsumer",
+    })
+}
+
 impl Workload {
     pub(super) fn object(&self, made: &Made) -> Value {
         let name = made.name.as_str();
@@ -100,8 +150,11 @@ impl Workload {
             Kind::StatefulSet => json!({
                 "replicas": self.below(4), "selector": selector, "template": self.template(name), "serviceName": name,
                 "podManagementPolicy": if self.below(3) == 0 { "Parallel" } else { "OrderedReady" },
-                "volumeClaimTemplates": self.claims(),
-                "persistentVolumeClaimRetentionPolicy": { "whenDeleted": self.pick(&["Retain", "Delete"]) },
+                "volumeClaimTemplates": self.claims(), "ordinals": { "start": self.below(2) * self.below(4) },
+                "updateStrategy": { "rollingUpdate": { "partition": self.below(2) * self.below(3) } },
+                "persistentVolumeClaimRetentionPolicy": {
+                    "whenDeleted": self.pick(&["Retain", "Delete"]), "whenScaled": self.pick(&["Retain", "Delete"]),
+                },
             }),
             Kind::DaemonSet => json!({
                 "selector": selector, "template": self.template(name), "updateStrategy": self.daemon_strategy(),
@@ -113,16 +166,10 @@ impl Workload {
                 "jobTemplate": { "spec": self.job() },
             }),
             Kind::Service => {
-                let selected = self.made.iter().filter(|made| made.kind == Kind::Deployment);
-                let selected: Vec<&str> = selected.map(|made| made.name.as_str()).collect();
-                json!({ "selector": { "app": self.pick(&selected) }, "ports": [{ "port": 80 }] })
+                let app = self.app(&[Kind::Deployment, Kind::ReplicationController]);
+                json!({ "selector": { "app": app }, "ports": [{ "port": 80 }] })
             }
-            Kind::Budget => {
-                let selected =
-                    self.made.iter().filter(|made| matches!(made.kind, Kind::Deployment | Kind::StatefulSet));
-                let selected: Vec<&str> = selected.map(|made| made.name.as_str()).collect();
-                json!({ "selector": { "matchLabels": { "app": self.pick(&selected) } }, "maxUnavailable": 1 })
-            }
+            Kind::Budget => self.budget(self.app(&[Kind::Deployment, Kind::StatefulSet, Kind::ReplicationController])),
             Kind::Quota => json!({ "hard": { "pods": (self.below(12) + 4).to_string(), "count/jobs.batch": "3" } }),
             Kind::Autoscaler => {
                 let target = json!({ "type": "Utilization", "averageUtilization": 50 });
@@ -133,6 +180,13 @@ impl Workload {
             }
             Kind::Widget => return self.widget(name),
             Kind::Namespace => return json!({ "metadata": metadata }),
+            Kind::ReplicationController => json!({
+                "replicas": self.below(4), "selector": { "app": name }, "template": self.template(name),
+            }),
+            Kind::Mirrored => json!({ "ports": [{ "port": 80 }] }),
+            Kind::Role => return self.role(name),
+            Kind::Request => return request(name),
+            Kind::Token => return self.token(name),
         };
         json!({ "metadata": metadata, "spec": spec })
     }
@@ -141,7 +195,12 @@ impl Workload {
         let requests = json!({ "cpu": format!("{}m", 50 + 50 * self.below(5)), "memory": "128Mi" });
         let container = json!({ "name": "main", "image": "web:1", "resources": { "requests": requests } });
         let usage = json!({ "sim.rkube.io/cpu-usage": format!("{}m", 20 + 20 * self.below(8)) });
-        json!({ "metadata": { "labels": { "app": app }, "annotations": usage }, "spec": { "containers": [container] } })
+        let mut spec = json!({ "containers": [container] });
+        if self.below(6) == 0 {
+            let template = json!({ "spec": self.claim() });
+            spec["volumes"] = json!([{ "name": "scratch", "ephemeral": { "volumeClaimTemplate": template } }]);
+        }
+        json!({ "metadata": { "labels": { "app": app }, "annotations": usage }, "spec": spec })
     }
 
     /// Some want a volume.
@@ -149,8 +208,16 @@ impl Workload {
         if self.below(3) > 0 {
             return json!([]);
         }
-        let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
-        json!([{ "metadata": { "name": "data" }, "spec": spec }])
+        json!([{ "metadata": { "name": "data" }, "spec": self.claim() }])
+    }
+
+    fn claim(&self) -> Value {
+        let resources = json!({ "requests": { "storage": "1Gi" } });
+        let mut spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": resources });
+        if self.below(2) == 0 {
+            spec["storageClassName"] = json!(GROWS);
+        }
+        spec
     }
 
     /// A custom resource, some of which somebody has to let go.
@@ -161,6 +228,23 @@ impl Workload {
             widget["metadata"]["finalizers"] = json!([FINALIZER]);
         }
         widget
+    }
+
+    /// The label of the pods of one of these.
+    fn app(&self, kinds: &[Kind]) -> Option<String> {
+        self.one_of(kinds).map(|made| made.name)
+    }
+
+    fn budget(&self, app: Option<String>) -> Value {
+        let mut spec = match self.below(4) {
+            0 => json!({ "minAvailable": self.below(3) }),
+            1 => json!({ "minAvailable": "50%" }),
+            2 => json!({ "maxUnavailable": "30%" }),
+            _ => json!({ "maxUnavailable": 1 }),
+        };
+        spec["selector"] = json!({ "matchLabels": { "app": app } });
+        spec["unhealthyPodEvictionPolicy"] = json!(self.pick(&["IfHealthyBudget", "AlwaysAllow"]));
+        spec
     }
 
     fn strategy(&self) -> Value {
@@ -180,25 +264,5 @@ impl Workload {
             _ => return json!({ "type": "RollingUpdate" }),
         };
         json!({ "type": "RollingUpdate", "rollingUpdate": bounds })
-    }
-
-    fn job(&self) -> Value {
-        let fails = self.below(4) == 0;
-        let script = format!("sleep {}; exit {}", self.below(90), u8::from(fails));
-        let requests = json!({ "cpu": "50m", "memory": "64Mi" });
-        let command = json!(["sh", "-c", script]);
-        let container =
-            json!({ "name": "main", "image": "busybox", "command": command, "resources": { "requests": requests } });
-        let mut spec = json!({
-            "completions": self.below(6) + 1, "parallelism": self.below(3) + 1, "backoffLimit": self.below(3),
-            "template": { "spec": { "restartPolicy": "Never", "containers": [container] } },
-        });
-        if self.below(2) == 0 {
-            spec["completionMode"] = json!("Indexed");
-        }
-        if self.below(4) == 0 {
-            spec["ttlSecondsAfterFinished"] = json!(self.below(600));
-        }
-        spec
     }
 }

@@ -109,3 +109,80 @@ fn an_index_has_one_pod_at_a_time() {
     let unheard = start().unheard().put("pods/a/1", &indexed("1", "0")).by(CONTROLLER);
     unheard.put("pods/a/2", &indexed("2", "0")).stays_silent();
 }
+
+#[test]
+fn a_suspended_job_makes_no_pods() {
+    let mut suspended = job("NonIndexed", 0, 0, &[]);
+    suspended["spec"]["suspend"] = json!(true);
+    let start = |seconds| {
+        let start = History::new().put("jobs/a/j", &job("NonIndexed", 0, 0, &[])).put("jobs/a/j", &suspended);
+        start.by(CONTROLLER).after(seconds)
+    };
+    start(10).put("pods/a/1", &pod("1")).stays_silent();
+    start(A_WHILE)
+        .put("pods/a/1", &pod("1"))
+        .says(&["/registry/pods/a/1: its Job has 1 pods at a time, and 0 are allowed"]);
+    start(A_WHILE).put("jobs/a/j", &job("NonIndexed", 0, 0, &[])).put("pods/a/1", &pod("1")).stays_silent();
+}
+
+#[test]
+fn a_pod_is_replaced_when_it_may_be() {
+    let start = |policy: &str| {
+        let mut job = job("NonIndexed", 0, 0, &[]);
+        job["spec"]["podReplacementPolicy"] = json!(policy);
+        let start = History::new().put("jobs/a/j", &job).by(CONTROLLER);
+        start.put("pods/a/1", &pod("1")).put("pods/a/2", &pod("2")).put("pods/a/2", &terminating(pod("2")))
+    };
+    start("TerminatingOrFailed").put("pods/a/3", &pod("3")).stays_silent();
+    start("Failed")
+        .put("pods/a/3", &pod("3"))
+        .says(&["/registry/pods/a/3: its Job has 3 pods at a time, and 2 are allowed"]);
+    start("Failed").put("pods/a/2", &over(pod("2"), "Failed")).put("pods/a/3", &pod("3")).stays_silent();
+    start("Failed").gone("pods/a/2").put("pods/a/3", &pod("3")).stays_silent();
+}
+
+fn with_indexes(completed: &str, failed: &str) -> Value {
+    let mut job = job("Indexed", 0, 0, &[]);
+    job["status"]["completedIndexes"] = json!(completed);
+    job["status"]["failedIndexes"] = json!(failed);
+    job
+}
+
+#[test]
+fn an_index_that_is_done_stays_so() {
+    let start = || History::new().by(CONTROLLER).put("jobs/a/j", &with_indexes("0,3-5", "7"));
+    start().put("pods/a/1", &indexed("1", "1")).stays_silent();
+    for index in ["0", "4", "7"] {
+        let done = format!("/registry/pods/a/1: is made for index {index}, which is done");
+        start().put("pods/a/1", &indexed("1", index)).says(&[&done]);
+    }
+    start().put("jobs/a/j", &with_indexes("0-5", "7")).stays_silent();
+    start()
+        .put("jobs/a/j", &with_indexes("0,3,4", "7"))
+        .says(&["/registry/jobs/a/j: has forgotten that index 5 is done"]);
+    start()
+        .put("jobs/a/j", &with_indexes("0,3-5", "5,7"))
+        .says(&["/registry/jobs/a/j: says of index 5 that it succeeded and that it failed"]);
+}
+
+#[test]
+fn a_policy_says_when_enough_have_succeeded() {
+    let ends = |rule: Value, completed: &str, succeeded: u64| {
+        let two =
+            ["1", "2"].iter().fold(History::new().put("jobs/a/j", &job("Indexed", 0, 0, &[])), |history, name| {
+                history.put(&format!("pods/a/{name}"), &over(pod(name), "Succeeded"))
+            });
+        let mut job = job("Indexed", succeeded, 0, &["Complete"]);
+        job["spec"]["completions"] = json!(4);
+        job["spec"]["successPolicy"] = json!({ "rules": [rule] });
+        job["status"]["completedIndexes"] = json!(completed);
+        two.put("jobs/a/j", &job)
+    };
+    let early = |succeeded: u64| format!("/registry/jobs/a/j: is complete with {succeeded} of 4");
+    ends(json!({ "succeededCount": 2 }), "1,3", 2).stays_silent();
+    ends(json!({ "succeededCount": 2 }), "1", 1).says(&[&early(1)]);
+    ends(json!({ "succeededIndexes": "0-1" }), "0,1", 2).stays_silent();
+    ends(json!({ "succeededIndexes": "0-1" }), "0,2", 2).says(&[&early(2)]);
+    ends(json!({ "succeededIndexes": "0-1", "succeededCount": 1 }), "1", 1).stays_silent();
+    ends(json!({ "succeededIndexes": "0-1", "succeededCount": 1 }), "2", 1).says(&[&early(1)]);
+}

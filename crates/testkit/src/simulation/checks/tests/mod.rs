@@ -1,6 +1,7 @@
 //! Each check fires: short histories of writes, good ones of which it says nothing, and bad ones of which it says what is
 //! wrong.
 
+mod autoscalers;
 mod budgets;
 mod claims;
 mod daemons;
@@ -10,6 +11,7 @@ mod nodes;
 mod objects;
 mod owners;
 mod quotas;
+mod requests;
 mod sets;
 mod stateful;
 

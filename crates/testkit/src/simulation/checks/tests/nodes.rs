@@ -1,8 +1,8 @@
-//! No node has more pods than it has room for.
+//! Nodes have room for their pods, and take pods.
 
 use serde_json::{Value, json};
 
-use super::{History, over};
+use super::{A_WHILE, History, over, owned_by};
 
 fn pod(node: &str, cpu: &str, memory: &str) -> Value {
     let containers = json!([{ "resources": { "requests": { "cpu": cpu, "memory": memory } } }]);
@@ -41,4 +41,24 @@ fn what_does_not_fit_is_found() {
     let none = pod("n", "0", "0");
     let many = start().put("pods/a/3", &none).put("pods/a/4", &none).put("pods/a/2", &none);
     many.says(&[&says("600m, 629145600 bytes and 4 pods")]);
+}
+
+#[test]
+fn a_node_that_takes_no_more_gets_no_more() {
+    let room = json!({ "cpu": "1", "memory": "1Gi", "pods": "3" });
+    let node = |takes_none: bool| json!({ "spec": { "unschedulable": takes_none }, "status": { "allocatable": room } });
+    let cordoned =
+        |seconds: u64| start().put("pods/a/2", &pod("", "0", "0")).put("minions/n", &node(true)).after(seconds);
+    let bound = pod("n", "0", "0");
+    cordoned(10).put("pods/a/2", &bound).stays_silent();
+    let comes = "/registry/pods/a/2: comes to n, which takes no more pods";
+    cordoned(A_WHILE).put("pods/a/2", &bound).says(&[comes]);
+    // Who says it again says nothing new.
+    cordoned(A_WHILE).put("minions/n", &node(true)).put("pods/a/2", &bound).says(&[comes]);
+    // What is there stays, and some come nevertheless.
+    cordoned(A_WHILE).put("pods/a/1", &pod("n", "600m", "600Mi")).stays_silent();
+    let mut daemon = bound.clone();
+    daemon["metadata"] = json!({ "ownerReferences": owned_by("DaemonSet", "d") });
+    cordoned(A_WHILE).put("pods/a/2", &daemon).stays_silent();
+    cordoned(A_WHILE).put("minions/n", &node(false)).put("pods/a/2", &bound).stays_silent();
 }

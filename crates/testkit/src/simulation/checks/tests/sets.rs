@@ -38,11 +38,24 @@ fn a_replica_set_has_as_many_pods_as_were_asked_for() {
     // More were asked for a moment ago, and who makes them has not heard yet that it is less.
     let more = || two().put("replicasets/a/s", &set("s", 3)).put("replicasets/a/s", &set("s", 2));
     more().put("pods/a/3", &pod("3", "s")).stays_silent();
-    let too_many = "/registry/pods/a/3: its ReplicaSet has 3 pods, and 2 were asked for";
+    let too_many = "/registry/pods/a/3: its set has 3 pods, and 2 were asked for";
     two().put("pods/a/3", &pod("3", "s")).says(&[too_many]);
     more().after(A_WHILE).put("pods/a/3", &pod("3", "s")).says(&[too_many]);
-    // One that nobody had is taken in.
-    two().put("pods/a/3", &json!({ "metadata": { "uid": "3" } })).put("pods/a/3", &pod("3", "s")).says(&[too_many]);
+    // One that nobody had is taken in, and counts from then on.
+    let taken = || two().put("pods/a/3", &json!({ "metadata": { "uid": "3" } })).put("pods/a/3", &pod("3", "s"));
+    taken().stays_silent();
+    taken().put("pods/a/4", &pod("4", "s")).says(&["/registry/pods/a/4: its set has 4 pods, and 2 were asked for"]);
+}
+
+#[test]
+fn a_replication_controller_is_a_set_too() {
+    let pod =
+        |uid: &str| json!({ "metadata": { "uid": uid, "ownerReferences": owned_by("ReplicationController", "c") } });
+    let set = json!({ "metadata": { "uid": "c" }, "spec": { "replicas": 1 } });
+    let one = || History::new().put("controllers/a/c", &set).put("pods/a/1", &pod("1"));
+    one().stays_silent();
+    one().gone("pods/a/1").put("pods/a/2", &pod("2")).stays_silent();
+    one().put("pods/a/2", &pod("2")).says(&["/registry/pods/a/2: its set has 2 pods, and 1 were asked for"]);
 }
 
 #[test]
@@ -56,9 +69,9 @@ fn a_pod_may_be_made_again_whose_making_was_not_acknowledged() {
         .by(REPLICA_SETS)
         .put("pods/a/2", &again)
         .put("pods/a/3", &other)
-        .says(&["/registry/pods/a/3: its ReplicaSet has 3 pods, and 1 were asked for"]);
+        .says(&["/registry/pods/a/3: its set has 3 pods, and 1 were asked for"]);
     // Not for ever, and not by another.
-    let too_many = "/registry/pods/a/2: its ReplicaSet has 2 pods, and 1 were asked for";
+    let too_many = "/registry/pods/a/2: its set has 2 pods, and 1 were asked for";
     start().put("pods/a/1", &pod("1", "s")).after(A_WHILE).put("pods/a/2", &again).says(&[too_many]);
     let elsewhere = start().put("replicasets/a/t", &set("t", 1)).put("pods/a/9", &pod("9", "t")).by(REPLICA_SETS);
     elsewhere.put("pods/a/1", &pod("1", "s")).put("pods/a/2", &again).says(&[too_many]);

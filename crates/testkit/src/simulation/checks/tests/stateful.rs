@@ -15,15 +15,15 @@ fn set(policy: &str, start: u64, replicas: u64) -> Value {
     json!({ "metadata": { "uid": "s" }, "spec": spec })
 }
 
-/// Three pods that are ready, from number 0 on.
+/// Three pods that are ready, from number 0 on, of which so many are asked for by now.
 fn three(policy: &str, replicas: u64) -> History {
-    let start = History::new().put("statefulsets/a/db", &set(policy, 0, replicas)).by(CONTROLLER);
+    let start = History::new().put("statefulsets/a/db", &set(policy, 0, replicas.max(3))).by(CONTROLLER);
     let three = ["0", "1", "2"].iter().fold(start, |history, ordinal| {
         history
             .put(&format!("pods/a/db-{ordinal}"), &pod(ordinal))
             .put(&format!("pods/a/db-{ordinal}"), &ready(pod(ordinal)))
     });
-    three.after(A_WHILE)
+    three.put("statefulsets/a/db", &set(policy, 0, replicas)).after(A_WHILE)
 }
 
 #[test]
@@ -73,4 +73,34 @@ fn one_pod_at_a_time_is_updated() {
         |seconds| three("OrderedReady", 3).by_users().put("pods/a/db-2", &pod("2")).by(CONTROLLER).after(seconds);
     lost(10).put("pods/a/db-1", &terminating(pod("1"))).stays_silent();
     lost(A_WHILE).put("pods/a/db-1", &terminating(pod("1"))).says(&[early]);
+}
+
+#[test]
+fn no_pod_is_made_that_is_not_asked_for() {
+    let start = |policy| History::new().put("statefulsets/a/db", &set(policy, 1, 2)).by(CONTROLLER);
+    start("Parallel").put("pods/a/db-2", &pod("2")).put("pods/a/db-1", &pod("1")).stays_silent();
+    let beyond = |ordinal: u64| format!("/registry/pods/a/db-{ordinal}: is made, and only 1..3 are asked for");
+    start("Parallel").put("pods/a/db-3", &pod("3")).says(&[&beyond(3)]);
+    start("Parallel").put("pods/a/db-0", &pod("0")).says(&[&beyond(0)]);
+    start("OrderedReady").put("pods/a/db-0", &pod("0")).says(&[&beyond(0)]);
+    // It was asked for a moment ago.
+    let scaled = |seconds| start("Parallel").put("statefulsets/a/db", &set("Parallel", 1, 1)).after(seconds);
+    scaled(10).put("pods/a/db-2", &pod("2")).stays_silent();
+    scaled(A_WHILE)
+        .put("pods/a/db-2", &pod("2"))
+        .says(&["/registry/pods/a/db-2: is made, and only 1..2 are asked for"]);
+    let moved = |seconds| start("Parallel").put("statefulsets/a/db", &set("Parallel", 2, 2)).after(seconds);
+    moved(10).put("pods/a/db-1", &pod("1")).stays_silent();
+    moved(A_WHILE).put("pods/a/db-1", &pod("1")).says(&["/registry/pods/a/db-1: is made, and only 2..4 are asked for"]);
+    // What is not asked for any more goes from the top, too, on both sides.
+    let four = || three("OrderedReady", 4).put("pods/a/db-3", &ready(pod("3")));
+    let moved = || four().put("statefulsets/a/db", &set("OrderedReady", 1, 2));
+    moved()
+        .put("pods/a/db-3", &terminating(pod("3")))
+        .gone("pods/a/db-3")
+        .put("pods/a/db-0", &terminating(pod("0")))
+        .stays_silent();
+    moved()
+        .put("pods/a/db-0", &terminating(pod("0")))
+        .says(&["/registry/pods/a/db-0: is deleted while number 3 is there, or not ready"]);
 }

@@ -1,5 +1,10 @@
 //! Whether everything is as it should be.
 
+mod counts;
+mod others;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 
 use http::Request;
@@ -15,7 +20,15 @@ pub(super) async fn problem(client: &Client) -> Option<String> {
     cluster.problem()
 }
 
-const KINDS: [&str; 16] = [
+/// What a quota says that is not so, if one does: also while it keeps others from having what they want.
+pub(super) async fn miscounted_quota(client: &Client) -> Option<String> {
+    match Cluster::read(client).await {
+        Ok(cluster) => cluster.miscounted_quota(),
+        Err(error) => Some(error),
+    }
+}
+
+const KINDS: [&str; 22] = [
     "/api/v1/namespaces",
     "/api/v1/nodes",
     "/api/v1/pods",
@@ -31,6 +44,12 @@ const KINDS: [&str; 16] = [
     "/apis/discovery.k8s.io/v1/endpointslices",
     "/apis/policy/v1/poddisruptionbudgets",
     "/api/v1/persistentvolumeclaims",
+    "/api/v1/resourcequotas",
+    "/api/v1/replicationcontrollers",
+    "/api/v1/endpoints",
+    "/api/v1/secrets",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/certificates.k8s.io/v1/certificatesigningrequests",
     "/apis/example.com/v2/widgets",
 ];
 
@@ -62,7 +81,11 @@ impl Cluster {
     }
 
     fn problem(&self) -> Option<String> {
-        self.orphan().or_else(|| self.unready()).or_else(|| self.unfit_endpoints())
+        self.orphan()
+            .or_else(|| self.unready())
+            .or_else(|| self.unfit_endpoints())
+            .or_else(|| self.miscounted())
+            .or_else(|| self.other())
     }
 
     /// An object that is to go and does not, or whose controller is gone.
@@ -82,8 +105,8 @@ impl Cluster {
     }
 
     fn unready(&self) -> Option<String> {
-        let rules: [(&str, IsWell); 7] = [
-            ("nodes", |node| has_condition(node, "Ready")),
+        let rules: [(&str, IsWell); 8] = [
+            ("nodes", |node| has_condition(node, "Ready") && node["spec"]["unschedulable"] != true),
             ("pods", |pod| {
                 let phase = text(&pod["status"]["phase"]);
                 matches!(phase, "Succeeded" | "Failed") || (phase == "Running" && has_condition(pod, "Ready"))
@@ -93,15 +116,16 @@ impl Cluster {
                 is_observed(it)
                     && fields.iter().all(|field| number(&it["status"][field]) == number(&it["spec"]["replicas"]))
             }),
-            ("replicasets", |it| {
-                let fields = ["replicas", "availableReplicas", "readyReplicas"];
-                is_observed(it)
-                    && fields.iter().all(|field| number(&it["status"][field]) == number(&it["spec"]["replicas"]))
-            }),
+            ("replicasets", has_its_pods),
+            ("replicationcontrollers", has_its_pods),
             ("statefulsets", |it| {
-                let fields = ["replicas", "updatedReplicas", "availableReplicas", "readyReplicas"];
+                let fields = ["replicas", "availableReplicas", "readyReplicas"];
+                let wanted = number(&it["spec"]["replicas"]);
+                // Those below the partition may have any template.
+                let updated = wanted - number(&it["spec"]["updateStrategy"]["rollingUpdate"]["partition"]);
                 is_observed(it)
-                    && fields.iter().all(|field| number(&it["status"][field]) == number(&it["spec"]["replicas"]))
+                    && fields.iter().all(|field| number(&it["status"][field]) == wanted)
+                    && (updated..=wanted).contains(&number(&it["status"]["updatedReplicas"]))
             }),
             ("daemonsets", |it| {
                 let fields = ["currentNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady"];
@@ -167,126 +191,7 @@ fn has_condition(object: &Value, kind: &str) -> bool {
     conditions.into_iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// A cluster of these objects, by plural.
-    fn problem(objects: &[(&str, Value)]) -> Option<String> {
-        let mut cluster = Cluster { kinds: vec![Vec::new(); KINDS.len()] };
-        for (plural, object) in objects {
-            let place = KINDS.iter().position(|path| path.rsplit('/').next() == Some(plural)).unwrap();
-            let mut object = object.clone();
-            object["metadata"]["name"] = json!(format!("{plural}-{}", cluster.kinds[place].len()));
-            cluster.kinds[place].push(object);
-        }
-        cluster.problem()
-    }
-
-    fn with(conditions: &[&str]) -> Value {
-        let conditions: Vec<Value> = conditions.iter().map(|kind| json!({ "type": kind, "status": "True" })).collect();
-        json!({ "status": { "phase": "Running", "conditions": conditions } })
-    }
-
-    fn set(wanted: u64, fields: [u64; 4]) -> Value {
-        let [replicas, updated, available, ready] = fields;
-        json!({
-            "metadata": { "generation": 2 }, "spec": { "replicas": wanted },
-            "status": {
-                "observedGeneration": 2, "replicas": replicas, "updatedReplicas": updated,
-                "availableReplicas": available, "readyReplicas": ready,
-            },
-        })
-    }
-
-    fn daemons(wanted: u64, fields: [u64; 4]) -> Value {
-        let [current, updated, available, ready] = fields;
-        json!({ "status": {
-            "desiredNumberScheduled": wanted, "currentNumberScheduled": current, "updatedNumberScheduled": updated,
-            "numberAvailable": available, "numberReady": ready,
-        } })
-    }
-
-    #[test]
-    fn what_is_well_is_well() {
-        let succeeded = json!({ "status": { "phase": "Succeeded" } });
-        let all = [
-            ("nodes", with(&["Ready"])),
-            ("pods", with(&["Ready"])),
-            ("pods", succeeded),
-            ("deployments", set(2, [2; 4])),
-            ("replicasets", set(2, [2; 4])),
-            ("statefulsets", set(0, [0; 4])),
-            ("daemonsets", daemons(1, [1; 4])),
-            ("jobs", with(&["Complete"])),
-            ("jobs", with(&["Failed"])),
-        ];
-        assert_eq!(problem(&all), None);
-    }
-
-    #[test]
-    fn what_is_not_well_is_named() {
-        let node = || ("nodes", with(&["Ready"]));
-        let mut outdated = set(2, [2; 4]);
-        outdated["metadata"]["generation"] = json!(3);
-        let table = [
-            ("nodes", with(&[])),
-            ("pods", with(&[])),
-            ("pods", json!({ "status": { "phase": "Pending" } })),
-            ("deployments", set(2, [3, 2, 2, 2])),
-            ("deployments", set(2, [2, 1, 2, 2])),
-            ("deployments", set(2, [2, 2, 1, 2])),
-            ("deployments", set(2, [2, 2, 2, 1])),
-            ("deployments", outdated.clone()),
-            ("replicasets", set(2, [1, 0, 1, 1])),
-            ("replicasets", outdated.clone()),
-            ("statefulsets", set(2, [2, 1, 2, 2])),
-            ("statefulsets", outdated),
-            ("daemonsets", daemons(1, [1, 0, 1, 1])),
-            ("daemonsets", daemons(1, [1, 1, 0, 1])),
-            ("jobs", with(&["Suspended"])),
-        ];
-        for (plural, object) in table {
-            let said = problem(&[node(), (plural, object.clone())]).unwrap_or_default();
-            assert!(said.starts_with(&format!("{plural}: /{plural}-")), "{plural} {object}: {said}");
-        }
-        let more = problem(&[node(), node(), ("daemonsets", daemons(1, [1; 4]))]);
-        assert_eq!(more.as_deref(), Some("/daemonsets-0 is to be on 1 nodes"));
-    }
-
-    #[test]
-    fn what_is_to_go_is_gone() {
-        let of = |metadata: Value| problem(&[("configmaps", json!({ "metadata": metadata }))]);
-        assert_eq!(of(json!({ "uid": "a" })), None);
-        let terminating = of(json!({ "deletionTimestamp": "2030-01-01T00:00:00Z" }));
-        assert_eq!(terminating.as_deref(), Some("/configmaps-0 is still terminating"));
-        let owner = |uid: &str| json!([{ "controller": true, "kind": "Widget", "name": "w", "uid": uid }]);
-        let orphan = of(json!({ "uid": "a", "ownerReferences": owner("b") }));
-        assert_eq!(orphan.as_deref(), Some("/configmaps-0 is owned by \"Widget\" \"w\", which is gone"));
-        let owned = json!({ "metadata": { "ownerReferences": owner("b") } });
-        assert_eq!(problem(&[("configmaps", owned), ("widgets", json!({ "metadata": { "uid": "b" } }))]), None);
-    }
-
-    #[test]
-    fn endpoints_are_those_of_pods() {
-        let service = json!({ "spec": { "selector": { "app": "web" } } });
-        let pod = |address: &str| {
-            let mut pod = with(&["Ready"]);
-            pod["metadata"] = json!({ "labels": { "app": "web" } });
-            pod["status"]["podIP"] = json!(address);
-            pod
-        };
-        let slice = |address: &str| {
-            let labels = json!({ "kubernetes.io/service-name": "services-0" });
-            json!({ "metadata": { "labels": labels }, "endpoints": [{ "addresses": [address] }] })
-        };
-        let of = |address: &str| {
-            problem(&[("services", service.clone()), ("pods", pod("10.0.0.1")), ("endpointslices", slice(address))])
-        };
-        assert_eq!(of("10.0.0.1"), None);
-        let said = of("10.0.0.2");
-        assert_eq!(said.as_deref(), Some(r#"/services-0: its endpoints are {"10.0.0.2"}, its pods {"10.0.0.1"}"#));
-    }
+fn has_its_pods(set: &Value) -> bool {
+    let fields = ["replicas", "availableReplicas", "readyReplicas"];
+    is_observed(set) && fields.iter().all(|field| number(&set["status"][field]) == number(&set["spec"]["replicas"]))
 }
