@@ -1,6 +1,6 @@
 //! What becomes of an event before it is written: pure, with upstream's numbers.
 
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::hash::{BuildHasher as _, Hash};
 
 use rkube_machinery::Text;
 
@@ -46,6 +46,8 @@ pub(super) struct Correlator {
     similar: Lru<u64, Similar>,
     known: Lru<u64, Option<Known>>,
     spam: Lru<u64, Bucket>,
+    /// Keys are kept as numbers: they are long, and there are many.
+    hashing: foldhash::quality::RandomState,
 }
 
 struct Similar {
@@ -68,7 +70,7 @@ struct Bucket {
 impl Correlator {
     pub fn new() -> Correlator {
         let max = REMEMBERED_MAX;
-        Correlator { similar: Lru::new(max), known: Lru::new(max), spam: Lru::new(max) }
+        Correlator { similar: Lru::new(max), known: Lru::new(max), spam: Lru::new(max), hashing: Default::default() }
     }
 
     /// None: too much is said about this object.
@@ -90,12 +92,12 @@ impl Correlator {
     fn combine(&mut self, said: Said) -> (u64, Record) {
         let Said { about, event_type, reason, message, at_nanos, host: _ } = &said;
         let now = at_nanos / 1000;
-        let group = hash(&(0, identity(about), event_type, reason));
+        let group = self.hashing.hash_one((0, identity(about), event_type, reason));
         let similar = self.similar.entry(group, || Similar { messages: Vec::new(), last_micros: i64::MIN });
         if now.saturating_sub(similar.last_micros) > SIMILAR_FORGOTTEN_MICROS {
             similar.messages.clear();
         }
-        let hashed = hash(message);
+        let hashed = self.hashing.hash_one(message);
         if !similar.messages.contains(&hashed) {
             similar.messages.push(hashed);
         }
@@ -108,7 +110,7 @@ impl Correlator {
             let first_nanos = said.at_nanos;
             return (group, Record { said, name, count: 1, first_nanos, is_combined });
         }
-        let key = hash(&(1, identity(about), &about.field_path, event_type, reason, message));
+        let key = self.hashing.hash_one((1, identity(about), &about.field_path, event_type, reason, message));
         let name = event_name(&about.name, *at_nanos);
         let first_nanos = *at_nanos;
         (key, Record { said, name, count: 1, first_nanos, is_combined })
@@ -116,7 +118,7 @@ impl Correlator {
 
     fn may_be_written(&mut self, said: &Said) -> bool {
         let now = said.at_nanos / 1000;
-        let key = hash(&(identity(&said.about), said.event_type));
+        let key = self.hashing.hash_one((identity(&said.about), said.event_type));
         let bucket = self.spam.entry(key, || Bucket { tokens: SPAM_BURST, last_micros: now });
         let elapsed = now.saturating_sub(bucket.last_micros).max(0);
         #[allow(clippy::cast_precision_loss)]
@@ -134,13 +136,6 @@ impl Correlator {
 /// Which object it is, in whatever state.
 fn identity(about: &Reference) -> impl Hash + '_ {
     (&about.kind, &about.namespace, &about.name, &about.uid, &about.api_version)
-}
-
-/// Keys are kept as numbers: they are long, and there are many.
-fn hash(key: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]
