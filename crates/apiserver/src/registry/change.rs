@@ -158,6 +158,7 @@ impl Write<'_> {
                 let decoding = self.decoding();
                 let patched = || {
                     let mut document = old.clone();
+                    managed::unfold(&mut document);
                     json_patch::apply_as(operations, &mut document, decoding)?;
                     json_patch::sort_touched(operations, &mut document);
                     Ok(document)
@@ -170,6 +171,7 @@ impl Write<'_> {
                 let decoding = self.decoding();
                 let patched = || {
                     let mut document = old.clone();
+                    managed::unfold(&mut document);
                     merge_patch::apply_as(patch, &mut document, decoding)?;
                     Ok(sorted_along(document, patch))
                 };
@@ -177,6 +179,12 @@ impl Write<'_> {
                 self.decode_patched(document, strict.clone(), || shown(patched()))?
             }
             Intent::Strategic(Patch { document: patch, strict }) => {
+                let unfolded = names_owners(patch).then(|| {
+                    let mut old = old.clone();
+                    managed::unfold(&mut old);
+                    old
+                });
+                let old = unfolded.as_ref().unwrap_or(old);
                 let document = strategic::apply(patch, old, self.table()?).map_err(refused)?;
                 if let Some(message) = self.request.served.kind.rules.unreadable(&document) {
                     return Err(Status { code: 500, message, ..Status::default() });
@@ -337,6 +345,11 @@ pub(super) fn patched_type(
         },
         _ => refuse(&misfit.to_string()),
     })
+}
+
+/// Whether a patch says anything of who owns what, in whatever way.
+fn names_owners(patch: &Value) -> bool {
+    patch.map("metadata").keys().any(|key| key.contains("managedFields"))
 }
 
 /// Whether the list of owners is there and empty: then they are to be forgotten.

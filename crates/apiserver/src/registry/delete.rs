@@ -65,7 +65,7 @@ impl CompareAndSwap for Deletion<'_, '_> {
             return Ok(Verdict::Decided(Outcome::Gone(marked.clone())));
         }
         let entry = current.ok_or_else(|| Status::not_found(&write.request.served.group_resource, name))?;
-        let mut old = entry.object.value(entry.revision);
+        let mut old = entry.object.value_to_change(entry.revision);
         check_preconditions(write.request, name, &options.preconditions, &old)?;
         if let Gate::Admission(name) = gate {
             write.admit_as_is(Admission::delete(name, &old, options), Value::Null).await?;

@@ -90,11 +90,11 @@ impl Request<'_> {
     }
 
     /// A stored object in the form in which it is changed and checked: custom resources in the version of the request,
-    /// others as they are stored.
+    /// others as they are stored, and what their owners have as text.
     pub async fn working_form(&self, stored: &Entry) -> Result<Value, Status> {
         match self.served.is_custom() {
             true => self.served.converted(stored).await,
-            false => Ok(stored.object.value(stored.revision)),
+            false => Ok(stored.object.value_to_change(stored.revision)),
         }
     }
 

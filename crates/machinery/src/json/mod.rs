@@ -7,7 +7,7 @@ mod parse;
 mod scan;
 mod write;
 
-pub(crate) use parse::Parser;
-pub use parse::{DEPTH_MAX, SyntaxError, parse, parse_exact};
+pub use parse::{DEPTH_MAX, SyntaxError, parse, parse_exact, parse_stored};
+pub(crate) use parse::{Parser, plain_end};
 pub use scan::Scan;
 pub use write::{number, to_string, write, write_escaped, write_float, write_indented, write_pretty, write_string};

@@ -3,7 +3,11 @@
 //! One pass without recursion: open lists and objects lie on a stack of their own, finished entries on two scratch
 //! stacks from which each list and object takes exactly its own, so that no vector is larger than what it holds.
 
+mod owners;
+
 use std::borrow::Cow;
+
+pub use owners::parse_stored;
 
 use crate::value::{Map, Text, Value, text_of};
 
@@ -67,6 +71,7 @@ pub(crate) struct Parser<'a> {
     entries: Vec<(Text, Value)>,
     items: Vec<Value>,
     exact: bool,
+    keeps_owned: bool,
 }
 
 /// A list or object whose end is not read yet, and where its entries start on the scratch stack. An object's last
@@ -88,6 +93,7 @@ impl<'a> Parser<'a> {
             entries: Vec::new(),
             items: Vec::new(),
             exact,
+            keeps_owned: false,
         }
     }
 
@@ -95,7 +101,8 @@ impl<'a> Parser<'a> {
     pub(crate) fn value(&mut self) -> Result<Value, SyntaxError> {
         let around = self.open.len();
         loop {
-            let mut value = self.begin_value()?;
+            let owned = if self.keeps_owned { self.owned() } else { None };
+            let mut value = if owned.is_some() { owned } else { self.begin_value()? };
             while let Some(whole) = value {
                 if self.open.len() == around {
                     return Ok(whole);
@@ -444,7 +451,7 @@ const IN_NULL: [&str; 3] =
 
 /// Where the plain run that starts at `at` ends: at a quote, a backslash, a control character or the end of the text.
 /// Looks at eight bytes at a time.
-fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
     let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;

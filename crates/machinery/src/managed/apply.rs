@@ -8,7 +8,7 @@ use super::owners::{Conflict, Refusal, Scene, strip};
 use super::set::FieldSet;
 use super::validate::validate;
 use super::view::SchemaView;
-use super::{Convert, Reset, WriteContext, last_applied};
+use super::{Convert, Reset, WriteContext, has_text, last_applied, unfold};
 use crate::status::{Cause, Status};
 use crate::value::{Text, Value};
 
@@ -58,6 +58,12 @@ pub fn apply<S: SchemaView>(
         }
         false => live,
     };
+    let unfolded = has_text(live).then(|| {
+        let mut live = live.clone();
+        unfold(&mut live);
+        live
+    });
+    let live = unfolded.as_ref().unwrap_or(live);
     let known =
         entries::of(live).map_err(|error| ApplyError::Unusable(format!("failed to decode managed fields: {error}")))?;
     if !is_version(config.str("apiVersion"), context.api_version) || config.str("kind") != context.kind {

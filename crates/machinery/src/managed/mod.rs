@@ -39,6 +39,7 @@ pub use scale::Replicas;
 pub use set::{FieldSet, FieldsError};
 pub use view::{Child, Form, List, Scalar, SchemaView, TableView};
 
+use crate::json;
 use crate::value::{Map, Value};
 use entries::Entry;
 use owners::Scene;
@@ -113,7 +114,10 @@ pub fn track_new<S: SchemaView>(new: &mut Value, schema: S, context: &WriteConte
 /// The owners before the write: what the client sent where it may say so, else what the live object has.
 fn known_entries(live: &Value, sent: &Value, context: &WriteContext<'_>) -> Vec<Entry> {
     let of_live = || entries::of(live).unwrap_or_default();
-    if !context.subresource.is_empty() || sent.is_null() || sent == live.get("metadata").get("managedFields") {
+    if !context.subresource.is_empty()
+        || sent.is_null()
+        || is_same_list(sent, live.get("metadata").get("managedFields"))
+    {
         return of_live();
     }
     if entries::is_reset(sent) {
@@ -123,6 +127,24 @@ fn known_entries(live: &Value, sent: &Value, context: &WriteContext<'_>) -> Vec<
         Ok(entries) if !entries.is_empty() => entries,
         _ => of_live(),
     }
+}
+
+/// Makes a tree of what each owner has, where it is still as it was stored: for who changes it step by step.
+pub fn unfold(object: &mut Value) {
+    let Some(metadata) = object.find_mut("metadata") else { return };
+    for entry in metadata.list_mut("managedFields") {
+        if let Some(fields) = entry.find_mut("fieldsV1")
+            && let Value::Written(text) = fields
+        {
+            *fields = json::parse(text.as_bytes()).unwrap_or_default();
+        }
+    }
+}
+
+/// Whether [`unfold`] would do anything.
+fn has_text(object: &Value) -> bool {
+    let mut entries = object.get("metadata").list("managedFields").iter();
+    entries.any(|entry| matches!(entry.get("fieldsV1"), Value::Written(_)))
 }
 
 /// Whether the object's managed fields can be read: whoever changes an object on its way may not break them.
@@ -137,7 +159,8 @@ pub fn keep_times(live: &Value, new: &mut Value) {
     let same_entry = |(old, new): (&Value, &Value)| {
         let (old, new) = (old.as_map(), new.as_map());
         let timeless = |entry: &&str| *entry != "time";
-        old.keys().chain(new.keys()).map(|key| key.as_str()).filter(timeless).all(|key| old.get(key) == new.get(key))
+        let mut keys = old.keys().chain(new.keys()).map(|key| key.as_str()).filter(timeless);
+        keys.all(|key| old.get(key).zip(new.get(key)).is_some_and(|(old, new)| is_same(old, new)))
     };
     if old.is_empty() || old.len() != list.len() || old == list || !old.iter().zip(list).all(same_entry) {
         return;
@@ -148,6 +171,28 @@ pub fn keep_times(live: &Value, new: &mut Value) {
     }
     let kept = live.get("metadata").get("managedFields").clone();
     *new.object_mut("metadata").get_mut("managedFields") = kept;
+}
+
+/// Whether both are the same list of owners.
+fn is_same_list(left: &Value, right: &Value) -> bool {
+    let (Value::Array(one), Value::Array(other)) = (left, right) else { return left == right };
+    let is_same_entry = |(left, right): (&Value, &Value)| {
+        let (one, other) = (left.as_map(), right.as_map());
+        left == right
+            || one.len() == other.len()
+                && one.iter().all(|(key, value)| other.get(key).is_some_and(|found| is_same(value, found)))
+    };
+    one.len() == other.len() && one.iter().zip(other).all(is_same_entry)
+}
+
+/// Whether both are the same, where one may be the text of the other.
+fn is_same(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Written(text), fields @ Value::Object(_)) | (fields @ Value::Object(_), Value::Written(text)) => {
+            json::to_string(fields) == **text || json::parse(text.as_bytes()).is_ok_and(|parsed| parsed == *fields)
+        }
+        _ => left == right,
+    }
 }
 
 /// Whether two objects differ in nothing but `metadata.managedFields`.

@@ -1,6 +1,7 @@
 //! Sets of fields as tries of path elements, and the form in which they stand in `fieldsV1`.
 
 use super::element::{ElementError, PathElement};
+use crate::json;
 use crate::value::{Map, Text, Value};
 
 /// A set of paths. The path of a node is in the set where the node is marked a member; a node that is no member has
@@ -247,26 +248,35 @@ impl FieldSet {
         match fields {
             Value::Null => Ok((FieldSet::new(), false)),
             Value::Object(map) => read(map, &mut in_order).map(|(set, _)| (set, in_order)),
+            Value::Written(text) => FieldSet::read(&json::parse(text.as_bytes()).map_err(|_| FieldsError::Shape)?),
             _ => Err(FieldsError::Shape),
         }
     }
 
+    /// The set as it stands in objects, as text.
     pub fn to_fields_v1(&self) -> Value {
-        self.write(false, &mut String::with_capacity(64))
+        let mut out = Vec::with_capacity(256);
+        self.write(false, &mut String::with_capacity(64), &mut out);
+        Value::Written(String::from_utf8_lossy(&out).into())
     }
 
-    fn write(&self, with_self: bool, scratch: &mut String) -> Value {
-        let mut entries = Vec::with_capacity(self.nodes.len() + usize::from(with_self));
-        if with_self && !self.nodes.is_empty() {
-            entries.push((Text::new_static("."), Value::object()));
+    fn write(&self, with_self: bool, step: &mut String, out: &mut Vec<u8>) {
+        out.push(b'{');
+        let with_self = with_self && !self.nodes.is_empty();
+        if with_self {
+            out.extend_from_slice(b"\".\":{}");
         }
-        for node in &self.nodes {
-            scratch.clear();
-            node.element.write(scratch);
-            let key = Text::new(&*scratch);
-            entries.push((key, node.below.write(node.member, scratch)));
+        for (index, node) in self.nodes.iter().enumerate() {
+            if with_self || index > 0 {
+                out.push(b',');
+            }
+            step.clear();
+            node.element.write(step);
+            json::write_string(step, out);
+            out.push(b':');
+            node.below.write(node.member, step, out);
         }
-        Value::Object(Map::in_order(entries))
+        out.push(b'}');
     }
 }
 

@@ -5,16 +5,21 @@
 //! only entries that lose or gain a path are read and written anew. That needs entries written as we write them; where
 //! one is not, nothing is done here, and the long way ([`Scene::track`]) is taken. It says what is right.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+
+use smallvec::SmallVec;
 
 use super::compare::Comparison;
 use super::entries::{self, Entry, UPDATERS_MAX};
+use super::is_same;
 use super::owners::{NEVER_OWNED, Scene};
 use super::set::FieldSet;
 use super::view::SchemaView;
 use super::written::{Gains, has_any_but, is_as_written, stays};
+use crate::json;
 use crate::short_text;
-use crate::value::{Map, Text, Value};
+use crate::value::{Text, Value};
 
 /// Does all that is to be done, or nothing: then what the client sent as owners is given back.
 pub(super) fn track<S: SchemaView>(
@@ -23,11 +28,23 @@ pub(super) fn track<S: SchemaView>(
     new: &mut Value,
     sent: Value,
 ) -> Result<(), Value> {
-    let Some(before) = Before::of(scene, live, &sent) else { return Err(sent) };
+    let Some(owned) = owned(live) else { return Err(sent) };
+    let Some(before) = Before::of(scene, live, &owned, &sent) else { return Err(sent) };
     let Some(changed) = scene.changed(live, new) else { return Err(sent) };
     let Some(fates) = before.fates(&changed) else { return Err(sent) };
-    entries::place(new, before.after(scene, changed, fates, sent));
+    entries::place(new, before.after(scene, changed, fates));
     Ok(())
+}
+
+/// What each entry of the object has, as it is written.
+fn owned(live: &Value) -> Option<SmallVec<[Cow<'_, str>; 4]>> {
+    let entries = live.get("metadata").list("managedFields").iter();
+    let texts = entries.map(|entry| match entry.get("fieldsV1") {
+        Value::Written(text) => Some(Cow::Borrowed(&**text)),
+        fields @ Value::Object(_) => Some(Cow::Owned(json::to_string(fields))),
+        _ => None,
+    });
+    texts.collect()
 }
 
 /// The owners before the write.
@@ -35,8 +52,6 @@ struct Before<'a> {
     heads: Vec<Head<'a>>,
     /// Which of them is the writer's.
     own: Option<usize>,
-    /// Whether the client sent exactly these.
-    is_sent: bool,
 }
 
 /// What becomes of an entry.
@@ -48,23 +63,28 @@ enum Fate {
 
 impl<'a> Before<'a> {
     /// None where the entries are not as we write them, or are not all that counts.
-    fn of<S: SchemaView>(scene: &Scene<'_, S>, live: &'a Value, sent: &Value) -> Option<Self> {
+    fn of<S: SchemaView>(
+        scene: &Scene<'_, S>,
+        live: &'a Value,
+        owned: &'a [Cow<'a, str>],
+        sent: &Value,
+    ) -> Option<Self> {
         let Value::Array(list) = live.get("metadata").get("managedFields") else { return None };
         // One may come to them without there being too many.
         if list.is_empty() || list.len() >= UPDATERS_MAX {
             return None;
         }
-        let is_sent = matches!(sent, Value::Array(sent) if is_identical_list(sent, list));
-        if scene.context.subresource.is_empty() && !is_sent && !sent.is_null() {
+        let is_sent = || matches!(sent, Value::Array(sent) if is_identical_list(sent, list));
+        if scene.context.subresource.is_empty() && !sent.is_null() && !is_sent() {
             return None;
         }
         let mut heads: Vec<Head<'a>> = Vec::with_capacity(list.len());
-        for entry in list {
-            let head = Head::of(entry)?;
+        for (entry, owned) in list.iter().zip(owned) {
+            let head = Head::of(entry, owned)?;
             if !scene.is_current(head.api_version)
                 || heads.iter().any(|other| head.is_same(other))
-                || head.fields.is_empty()
-                || !is_as_written(head.fields, Some(scene.schema), true)
+                || head.fields == "{}"
+                || !is_as_written(head.fields, scene.schema)
             {
                 return None;
             }
@@ -72,7 +92,7 @@ impl<'a> Before<'a> {
         }
         let writer = Head::writer(scene);
         let own = heads.iter().position(|head| head.is_same(&writer));
-        Some(Before { heads, own, is_sent })
+        Some(Before { heads, own })
     }
 
     /// What becomes of each; none where a path cannot be looked up.
@@ -100,29 +120,17 @@ impl<'a> Before<'a> {
     }
 
     /// The list after the write.
-    fn after<S: SchemaView>(
-        &self,
-        scene: &Scene<'_, S>,
-        changed: Comparison,
-        fates: Vec<Fate>,
-        sent: Value,
-    ) -> Vec<Value> {
+    fn after<S: SchemaView>(&self, scene: &Scene<'_, S>, changed: Comparison, fates: Vec<Fate>) -> Vec<Value> {
         let time = scene.context.time;
         let gains_any = [&changed.modified, &changed.added].iter().any(|set| has_any_but(set, Some(&NEVER_OWNED)));
-        let mut values = match sent {
-            Value::Array(values) if self.is_sent => values,
-            _ => Vec::new(),
-        }
-        .into_iter();
         let mut gained = Some(changed).filter(|_| gains_any);
         let mut after: Vec<(Head<'_>, Value)> = Vec::with_capacity(fates.len() + 1);
         for (index, (head, fate)) in self.heads.iter().zip(fates).enumerate() {
-            let value = values.next();
             let mut head = *head;
             let is_renewed = gains_any && self.own == Some(index);
             match fate {
                 Fate::Stays => {
-                    let mut value = value.unwrap_or_else(|| head.entry.clone());
+                    let mut value = head.entry.clone();
                     if is_renewed {
                         gained = None;
                         head.is_in_order &= head.time.is_some();
@@ -171,20 +179,19 @@ struct Head<'a> {
     api_version: &'a str,
     time: Option<&'a str>,
     subresource: &'a str,
-    fields: &'a Map,
+    fields: &'a str,
     /// Whether what the entry says stands in the order in which we write it.
     is_in_order: bool,
 }
 
 static NO_ENTRY: Value = Value::Null;
-static NO_FIELDS: Map = Map::new();
 
 impl<'a> Head<'a> {
     /// None where the entry would not be written with exactly what is in it.
-    fn of(entry: &'a Value) -> Option<Self> {
+    fn of(entry: &'a Value, owned: &'a str) -> Option<Self> {
         let Value::Object(map) = entry else { return None };
         let mut texts = [""; 6];
-        let mut fields = None;
+        let mut has_fields = false;
         let mut is_in_order = true;
         let mut next = 0;
         for (key, value) in map.iter() {
@@ -196,9 +203,8 @@ impl<'a> Head<'a> {
                 "fieldsType" => 4,
                 "subresource" => 5,
                 "fieldsV1" => {
-                    let Value::Object(found) = value else { return None };
                     is_in_order &= next == 5;
-                    if fields.replace(found).is_some() {
+                    if std::mem::replace(&mut has_fields, true) {
                         return None;
                     }
                     continue;
@@ -209,7 +215,7 @@ impl<'a> Head<'a> {
             if text.is_empty() || !texts[place].is_empty() {
                 return None;
             }
-            is_in_order &= place >= next && (place < 5 || fields.is_some());
+            is_in_order &= place >= next && (place < 5 || has_fields);
             texts[place] = text;
             next = place + 1;
         }
@@ -223,7 +229,7 @@ impl<'a> Head<'a> {
             return None;
         }
         let time = Some(time).filter(|time| !time.is_empty());
-        Some(Head { entry, manager, applied, api_version, time, subresource, fields: fields?, is_in_order })
+        Some(Head { entry, manager, applied, api_version, time, subresource, fields: owned, is_in_order })
     }
 
     /// What the entry of who writes has.
@@ -236,7 +242,7 @@ impl<'a> Head<'a> {
             api_version: context.api_version,
             time: None,
             subresource: context.subresource,
-            fields: &NO_FIELDS,
+            fields: "{}",
             is_in_order: true,
         }
     }
@@ -287,7 +293,7 @@ fn is_identical(left: &Value, right: &Value) -> bool {
                 })
         }
         (Value::Array(left), Value::Array(right)) => is_identical_list(left, right),
-        _ => left == right,
+        _ => is_same(left, right),
     }
 }
 

@@ -44,6 +44,11 @@ pub trait SchemaView: Copy {
 
     /// Whether the position takes any map, so that nothing is known of it.
     fn is_deduced(self) -> bool;
+
+    /// The type of which this is a whole object, where it is one of the table: that is never another.
+    fn table_type(self) -> Option<&'static Type> {
+        None
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +132,13 @@ impl TableView {
 
 impl SchemaView for TableView {
     type Key = &'static str;
+
+    fn table_type(self) -> Option<&'static Type> {
+        match self {
+            TableView::Object(kind) => Some(kind),
+            _ => None,
+        }
+    }
 
     fn form(self, value: &Value) -> Form {
         let Some(shape) = self.shape() else {

@@ -1,50 +1,187 @@
 //! Looking paths up in `fieldsV1` as it is written, without making a set of it.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::hash::BuildHasher as _;
 
 use super::element::{PathElement, is_plain};
 use super::set::FieldSet;
 use super::view::{Child, Form, List, SchemaView};
+use crate::json;
+use crate::schema::Type;
 use crate::short_text;
-use crate::value::{Map, Value};
+use crate::value::Value;
 
 /// Among more steps than these, items are not looked for by their text.
 const ITEMS_MAX: usize = 64;
 
 /// Whether the fields are written exactly as we would write them: no step is unusual, all are in order, and none goes
-/// below what the schema takes as a whole. `root`: these are all fields of an entry.
-pub(super) fn is_as_written<S: SchemaView>(fields: &Map, schema: Option<S>, root: bool) -> bool {
-    let mut last = "";
-    for (index, (step, value)) in fields.iter().enumerate() {
-        let Value::Object(below) = value else { return false };
+/// below what the schema takes as a whole.
+pub(super) fn is_as_written<S: SchemaView>(fields: &str, schema: S) -> bool {
+    let look = || {
+        let mut steps = Steps(fields);
+        pass_as_written(&mut steps, Some(schema), true).is_some() && steps.0.is_empty()
+    };
+    match schema.table_type() {
+        Some(kind) if fields.len() <= REMEMBERED_BYTES_MAX => is_remembered(fields, kind, look),
+        _ => look(),
+    }
+}
+
+/// Most objects of a kind are written by the same few writers, who own the same fields of each.
+const REMEMBERED_MAX: usize = 128;
+/// Longer texts are looked at each time.
+const REMEMBERED_BYTES_MAX: usize = 2048;
+
+thread_local! {
+    /// Texts that were found to be as we write them, for these types. A new one takes the place of one that happens to have
+    /// the same hash.
+    static REMEMBERED: RefCell<Vec<Option<(&'static Type, Box<str>)>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What `look` says, or said of the same text before.
+fn is_remembered(fields: &str, kind: &'static Type, look: impl FnOnce() -> bool) -> bool {
+    let hash = foldhash::fast::FixedState::default().hash_one((fields, std::ptr::from_ref(kind)));
+    REMEMBERED.with_borrow_mut(|remembered| {
+        if remembered.is_empty() {
+            remembered.resize_with(REMEMBERED_MAX, || None);
+        }
+        let place = &mut remembered[(hash % REMEMBERED_MAX as u64) as usize];
+        if let Some((of, text)) = place
+            && std::ptr::eq(*of, kind)
+            && **text == *fields
+        {
+            return true;
+        }
+        let is_as_written = look();
+        if is_as_written {
+            *place = Some((kind, fields.into()));
+        }
+        is_as_written
+    })
+}
+
+/// Passes the fields below a step, and says whether there are any; none where they are not as we write them. `root`: these
+/// are all fields of an entry.
+fn pass_as_written<S: SchemaView>(steps: &mut Steps<'_>, schema: Option<S>, root: bool) -> Option<bool> {
+    steps.take(b'{')?;
+    if steps.is_at(b'}') {
+        steps.take(b'}')?;
+        return Some(false);
+    }
+    let (mut last, mut is_owned_itself) = (Cow::Borrowed(""), false);
+    loop {
+        let step = steps.step()?;
         if step == "." {
-            if root || index > 0 || fields.len() == 1 || !below.is_empty() {
-                return false;
+            // It is the first one.
+            if root || is_owned_itself || !last.is_empty() || pass_as_written::<S>(steps, None, false)? {
+                return None;
             }
-            continue;
+            is_owned_itself = true;
+        } else {
+            let is_right = match (step.as_bytes(), last.as_bytes()) {
+                ([b'f', b':', ..], []) => true,
+                ([b'f', b':', ..], _) => short_text::order(&last, &step).is_lt(),
+                _ => is_plain_step(&step) && (last.is_empty() || is_before(&last, &step)),
+            };
+            if !is_right {
+                return None;
+            }
+            if steps.take_empty().is_none() {
+                match schema.map_or(Below::Unknown, |schema| Below::of(schema, &step)) {
+                    Below::Unknown => pass_as_written::<S>(steps, None, false)?,
+                    Below::Whole => return None,
+                    Below::Parts(schema) => pass_as_written(steps, Some(schema), false)?,
+                };
+            }
+            last = step;
         }
-        let is_right = match (step.as_bytes(), last.as_bytes()) {
-            ([b'f', b':', ..], []) => true,
-            ([b'f', b':', ..], _) => short_text::order(last, step).is_lt(),
-            _ => is_plain_step(step) && (last.is_empty() || is_before(last, step)),
-        };
-        if !is_right {
-            return false;
+        if steps.is_at(b'}') {
+            steps.take(b'}')?;
+            // A field that owns nothing below it has none of these steps.
+            return (!last.is_empty()).then_some(true);
         }
-        last = step;
-        if below.is_empty() {
-            continue;
-        }
-        let below_is_right = match schema.map_or(Below::Unknown, |schema| Below::of(schema, step)) {
-            Below::Unknown => is_as_written::<S>(below, None, false),
-            Below::Whole => false,
-            Below::Parts(schema) => is_as_written(below, Some(schema), false),
-        };
-        if !below_is_right {
-            return false;
+        steps.take(b',')?;
+    }
+}
+
+/// The steps of an object in `fieldsV1`, as they stand in the text.
+#[derive(Clone, Copy)]
+struct Steps<'a>(&'a str);
+
+impl<'a> Steps<'a> {
+    fn is_at(&self, byte: u8) -> bool {
+        self.0.as_bytes().first() == Some(&byte)
+    }
+
+    fn take(&mut self, byte: u8) -> Option<()> {
+        let rest = self.is_at(byte).then(|| &self.0[1..])?;
+        self.0 = rest;
+        Some(())
+    }
+
+    fn take_empty(&mut self) -> Option<()> {
+        self.0 = self.0.strip_prefix("{}")?;
+        Some(())
+    }
+
+    /// A step and the colon behind it. No other escape is known than that of a quotation mark.
+    fn step(&mut self) -> Option<Cow<'a, str>> {
+        self.take(b'"')?;
+        let mut step = Cow::Borrowed("");
+        loop {
+            let (plain, rest) = self.0.split_at(json::plain_end(self.0.as_bytes(), 0));
+            match step.is_empty() {
+                true => step = Cow::Borrowed(plain),
+                false => step.to_mut().push_str(plain),
+            }
+            if let Some(rest) = rest.strip_prefix("\":") {
+                self.0 = rest;
+                return Some(step);
+            }
+            self.0 = rest.strip_prefix("\\\"")?;
+            step.to_mut().push('"');
         }
     }
-    true
+
+    /// What is below a step: an object of objects.
+    fn below(&mut self) -> Option<&'a str> {
+        let bytes = self.0.as_bytes();
+        let (mut depth, mut at) = (0_usize, 0);
+        loop {
+            match bytes.get(at)? {
+                b'{' => depth += 1,
+                b'}' => depth = depth.checked_sub(1)?,
+                b'"' => {
+                    at = json::plain_end(bytes, at + 1);
+                    while *bytes.get(at)? == b'\\' {
+                        at = json::plain_end(bytes, at + 2);
+                    }
+                }
+                b',' | b':' if depth > 0 => {}
+                _ => return None,
+            }
+            at += 1;
+            if depth == 0 {
+                let (below, rest) = self.0.split_at_checked(at)?;
+                self.0 = rest;
+                return Some(below);
+            }
+        }
+    }
+
+    /// The next step with what is below it; `Some(None)`: there is none.
+    fn next(&mut self) -> Option<Option<(Cow<'a, str>, &'a str)>> {
+        if self.is_at(b'}') {
+            return Some(None);
+        }
+        let found = (self.step()?, self.below()?);
+        if !self.is_at(b'}') {
+            self.take(b',')?;
+        }
+        Some(Some(found))
+    }
 }
 
 /// What the schema says of what is below a step.
@@ -158,10 +295,15 @@ pub(super) enum Gains<'a> {
 
 /// Whether fields that are as we write them stay as they are when they lose or gain these paths; none where that cannot
 /// be said.
-pub(super) fn stays(fields: &Map, set: &FieldSet, gains: Gains<'_>) -> Option<bool> {
-    let mut place = 0;
+pub(super) fn stays(fields: &str, set: &FieldSet, gains: Gains<'_>) -> Option<bool> {
+    let mut all = Steps(fields);
+    all.take(b'{')?;
+    let mut ahead = all;
     for node in &set.nodes {
-        let found = find(fields, &node.element, &mut place)?;
+        let found = match &node.element {
+            PathElement::Field(name) => find_field(&mut ahead, name)?,
+            element => find_item(all, element)?,
+        };
         let (is_gained, gains) = match gains {
             Gains::Nothing => (false, gains),
             Gains::AllBut(apart) => {
@@ -195,39 +337,46 @@ pub(super) fn has_any_but(set: &FieldSet, apart: Option<&FieldSet>) -> bool {
 }
 
 /// Whether the path of these fields is owned itself.
-fn is_member(fields: &Map) -> bool {
-    fields.is_empty() || fields.at(0).0 == "."
+fn is_member(fields: &str) -> bool {
+    fields == "{}" || fields.starts_with(r#"{".":"#)
 }
 
-/// What is below this step; the outer none where that cannot be said. Fields are asked for in their order, so that each
-/// is looked for from where the last one was.
-fn find<'a>(fields: &'a Map, element: &PathElement, place: &mut usize) -> Option<Option<&'a Map>> {
-    let map = |value: &'a Value| match value {
-        Value::Object(map) => Some(map),
-        _ => None,
-    };
-    if let PathElement::Field(name) = element {
-        while *place < fields.len() {
-            let (step, value) = fields.at(*place);
-            let order = match step.strip_prefix("f:") {
-                Some(field) => short_text::order(field, name),
-                None if step == "." => Ordering::Less,
-                None => Ordering::Greater,
-            };
-            match order {
-                Ordering::Less => *place += 1,
-                Ordering::Equal => return Some(map(value)),
-                Ordering::Greater => break,
+/// What is below this field. Fields are asked for in their order, so that each is looked for from where the last one was.
+fn find_field<'a>(ahead: &mut Steps<'a>, name: &str) -> Option<Option<&'a str>> {
+    loop {
+        let here = *ahead;
+        let Some((step, below)) = ahead.next()? else { return Some(None) };
+        let order = match step.strip_prefix("f:") {
+            Some(field) => short_text::order(field, name),
+            None if step == "." => Ordering::Less,
+            None => Ordering::Greater,
+        };
+        match order {
+            Ordering::Less => {}
+            Ordering::Equal => return Some(Some(below)),
+            Ordering::Greater => {
+                *ahead = here;
+                return Some(None);
             }
         }
-        return Some(None);
     }
-    if fields.len() > ITEMS_MAX || !has_one_text(element) {
+}
+
+/// What is below this item; the outer none where that cannot be said.
+fn find_item<'a>(mut all: Steps<'a>, element: &PathElement) -> Option<Option<&'a str>> {
+    if !has_one_text(element) {
         return None;
     }
     let mut written = String::with_capacity(64);
     element.write(&mut written);
-    Some(fields.get(&written).and_then(map))
+    for _ in 0..ITEMS_MAX {
+        match all.next()? {
+            None => return Some(None),
+            Some((step, below)) if step == written => return Some(Some(below)),
+            Some(_) => {}
+        }
+    }
+    None
 }
 
 /// Whether no other text stands for the item: a whole number may be written as a fraction, too.

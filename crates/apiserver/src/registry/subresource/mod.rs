@@ -113,7 +113,7 @@ impl<F: Fn(&mut Value) -> Result<(), Status> + Send + Sync> CompareAndSwap for E
     async fn attempt(&mut self, current: Option<&Entry>) -> Result<Verdict<Entry>, Status> {
         let Request { served, info, .. } = self.write.request;
         let entry = current.ok_or_else(|| Status::not_found(&served.group_resource, &info.name))?;
-        let mut value = entry.object.value(entry.revision);
+        let mut value = entry.object.value_to_change(entry.revision);
         (self.change)(&mut value)?;
         self.place.put(value, Expect::Revision(entry.revision)).await
     }

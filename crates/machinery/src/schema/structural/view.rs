@@ -224,6 +224,7 @@ mod tests {
             Reset::Nothing,
             None,
         );
+        managed::unfold(&mut new);
         let entry = &new.get("metadata").list("managedFields")[0];
         json::to_string(entry.get("fieldsV1").get("f:spec"))
     }
