@@ -133,15 +133,23 @@ impl IdentityLease {
         path: &str,
         mut lease: Value,
     ) -> Result<Value, Status> {
-        let labels = lease.object_mut("metadata").object_mut("labels");
+        let metadata = lease.object_mut("metadata");
+        // Who owns what is the server's to know, and not to be sent back every ten seconds.
+        metadata.remove("managedFields");
+        let labels = metadata.object_mut("labels");
         labels.set(COMPONENT_LABEL, AGENT);
         labels.set(HOST_LABEL, self.host.as_str());
         let spec = lease.object_mut("spec");
         spec.set("leaseDurationSeconds", DURATION_SECONDS);
         spec.set("renewTime", time::format_micros(client.clock.now_micros()));
+        let is_new = method == Method::POST;
         let (code, body) = client.ask(method, path, "application/json", json::to_string(&lease).into()).await?;
         if !code.is_success() {
             return Err(failed(path, &body));
+        }
+        if !is_new && let Some(version) = version(&body) {
+            lease.object_mut("metadata").set("resourceVersion", version);
+            return Ok(lease);
         }
         Ok(json::parse(&body).unwrap_or_default())
     }
@@ -157,6 +165,18 @@ impl IdentityLease {
             Err(status) => tracing::debug!(why = status.message, "cannot remove the server's lease"),
         }
     }
+}
+
+/// The resource version of an answer.
+fn version(answer: &[u8]) -> Option<&str> {
+    let mut scan = json::Scan::new(answer);
+    for wanted in ["metadata", "resourceVersion"] {
+        scan.open(b'{')?;
+        while scan.field()?? != wanted.as_bytes() {
+            scan.skip()?;
+        }
+    }
+    str::from_utf8(scan.text()?).ok()
 }
 
 /// Removes the leases of servers that are gone.
