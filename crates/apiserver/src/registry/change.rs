@@ -158,7 +158,9 @@ impl Write<'_> {
                 let decoding = self.decoding();
                 let patched = || {
                     let mut document = old.clone();
-                    managed::unfold(&mut document);
+                    if operations.items().iter().any(reaches_owners) {
+                        managed::unfold(&mut document);
+                    }
                     json_patch::apply_as(operations, &mut document, decoding)?;
                     json_patch::sort_touched(operations, &mut document);
                     Ok(document)
@@ -171,7 +173,9 @@ impl Write<'_> {
                 let decoding = self.decoding();
                 let patched = || {
                     let mut document = old.clone();
-                    managed::unfold(&mut document);
+                    if names_owners(patch) {
+                        managed::unfold(&mut document);
+                    }
                     merge_patch::apply_as(patch, &mut document, decoding)?;
                     Ok(sorted_along(document, patch))
                 };
@@ -349,8 +353,20 @@ pub(super) fn patched_type(
 
 /// Whether a patch says anything of who owns what, in whatever way.
 fn names_owners(patch: &Value) -> bool {
-    patch.map("metadata").keys().any(|key| key.contains("managedFields"))
+    patch.map("metadata").keys().any(|key| key.contains(OWNERS))
 }
+
+/// Whether an operation of a JSON patch goes by the owners: to them, below them, or with what they are in.
+fn reaches_owners(operation: &Value) -> bool {
+    ["path", "from"].iter().any(|field| {
+        let mut steps = operation.str(field).split('/').skip(1);
+        operation.has(field)
+            && steps.next().is_none_or(|first| first == "metadata")
+            && steps.next().is_none_or(|second| second == OWNERS)
+    })
+}
+
+const OWNERS: &str = "managedFields";
 
 /// Whether the list of owners is there and empty: then they are to be forgotten.
 fn resets_owners(value: &Value) -> bool {
@@ -398,5 +414,36 @@ pub fn part_of(served: &rkube_catalog::Served, subresource: &str) -> Option<Part
         "" => Some(Part::Main),
         "status" => served.kind.subresources.iter().any(|part| part.name == "status").then_some(Part::Status),
         name => served.kind.subresources.iter().find(|part| part.name == name).map(|part| Part::Other(part.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patches_that_go_by_the_owners_are_told() {
+        let operation = |text: &str| reaches_owners(&json::parse(text.as_bytes()).unwrap());
+        for text in [
+            r#"{"op":"test","path":"","value":{}}"#,
+            r#"{"op":"test","path":"/metadata","value":{}}"#,
+            r#"{"op":"add","path":"/metadata/managedFields/0/fieldsV1/f:a","value":{}}"#,
+            r#"{"op":"copy","from":"/metadata/managedFields","path":"/data/a"}"#,
+            r#"{"op":"move","from":"/metadata","path":"/data/a"}"#,
+        ] {
+            assert!(operation(text), "{text}");
+        }
+        for text in [
+            r#"{"op":"add","path":"/metadata/labels/a","value":"b"}"#,
+            r#"{"op":"add","path":"/spec/metadata/managedFields","value":"b"}"#,
+            r#"{"op":"copy","from":"/metadata/labels","path":"/data/a"}"#,
+            r#"{}"#,
+        ] {
+            assert!(!operation(text), "{text}");
+        }
+        let patch = |text: &str| names_owners(&json::parse(text.as_bytes()).unwrap());
+        assert!(patch(r#"{"metadata":{"managedFields":[{}]}}"#));
+        assert!(patch(r#"{"metadata":{"$setElementOrder/managedFields":[]}}"#));
+        assert!(!patch(r#"{"metadata":{"labels":{"managedFields":"x"}},"spec":{"managedFields":[]}}"#));
     }
 }
