@@ -96,26 +96,29 @@ impl<V: Send + Sync + 'static> Store<V> {
         self.objects.get_key_value(&(namespace, name) as &dyn Place)
     }
 
-    pub fn insert(&mut self, key: Key, entry: Entry<V>) -> Option<Arc<V>> {
-        // The key that is there already is shared with the indexes.
-        let key = match self.objects.get_key_value(&key as &dyn Place) {
-            Some((known, _)) => known.clone(),
-            None => Arc::new(key),
+    /// The key is the one that is there already, if there is one: it is shared with the indexes.
+    pub fn insert(&mut self, key: &Arc<Key>, entry: Entry<V>) -> Option<Arc<V>> {
+        let new = entry.object.clone();
+        let old = match self.objects.get_mut(key) {
+            Some(there) => Some(std::mem::replace(there, entry).object),
+            None => {
+                self.objects.insert(key.clone(), entry);
+                None
+            }
         };
-        let old = self.objects.insert(key.clone(), entry.clone()).map(|old| old.object);
         for (_, index) in &mut self.indexes {
-            index.insert(&key, &entry.object);
-            if let Some(old) = &old {
-                index.remove(&key, old);
+            match &old {
+                Some(old) => index.replace(key, old, &new),
+                None => index.insert(key, &new),
             }
         }
         old
     }
 
-    pub fn remove(&mut self, key: &Key) -> Option<Arc<V>> {
-        let (key, old) = self.objects.remove_entry(key as &dyn Place)?;
+    pub fn remove(&mut self, namespace: &str, name: &str) -> Option<(Arc<Key>, Arc<V>)> {
+        let (key, old) = self.objects.remove_entry(&(namespace, name) as &dyn Place)?;
         self.indexes.iter_mut().for_each(|(_, index)| index.remove(&key, &old.object));
-        Some(old.object)
+        Some((key, old.object))
     }
 
     /// All that there was before.
@@ -185,6 +188,8 @@ trait Maintained<V>: Send + Sync {
     fn insert(&mut self, key: &Arc<Key>, object: &Arc<V>);
     /// Removes this object; another of the same key stays.
     fn remove(&mut self, key: &Arc<Key>, object: &Arc<V>);
+    /// Both are of this key.
+    fn replace(&mut self, key: &Arc<Key>, old: &Arc<V>, new: &Arc<V>);
     fn any(&self) -> &dyn Any;
 }
 
@@ -206,6 +211,22 @@ impl<I: Index<V>, V: Send + Sync + 'static> Maintained<V> for Buckets<I, V> {
                 if bucket.is_empty() {
                     self.0.remove(&found_by);
                 }
+            }
+        }
+    }
+
+    fn replace(&mut self, key: &Arc<Key>, old: &Arc<V>, new: &Arc<V>) {
+        let before: Vec<I::Key> = I::keys(key, old).into_iter().collect();
+        let now: Vec<I::Key> = I::keys(key, new).into_iter().collect();
+        if before != now {
+            self.insert(key, new);
+            self.remove(key, old);
+            return;
+        }
+        // Mostly it is found as it was.
+        for found_by in &now {
+            if let Some(there) = self.0.get_mut(found_by).and_then(|bucket| bucket.get_mut(key)) {
+                there.clone_from(new);
             }
         }
     }
