@@ -5,9 +5,10 @@
 //! is served no more. Whatever is interrupted or missed is made good by another `Listed`; no change is lost.
 
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::BuildHasher as _;
 
 use bytes::Bytes;
+use foldhash::quality::FixedState;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use kube::core::ApiResource;
@@ -65,9 +66,7 @@ fn without_managed_fields(object: &[u8]) -> Option<Vec<u8>> {
 
 /// Uids are only compared for one name: eight bytes tell them apart.
 pub(crate) fn uid_hash(uid: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    uid.hash(&mut hasher);
-    hasher.finish()
+    FixedState::default().hash_one(uid)
 }
 
 #[derive(Clone, Debug)]

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, Hash};
 use std::sync::Arc;
 
+use foldhash::quality::RandomState;
+
 use crate::informer::{Key, MakeView};
 use crate::source::{Item, uid_hash};
 
@@ -71,7 +73,7 @@ impl<V> Clone for Entry<V> {
 /// Tells whether what is listed again has to be read again: after a watch broke, most of it has not changed. The text
 /// decides, not the revision: who serves an object may have come to show it otherwise.
 #[derive(Default)]
-pub(super) struct Texts(foldhash::quality::RandomState);
+pub(super) struct Texts(RandomState);
 
 impl Texts {
     pub fn entry<V>(&self, item: &Item, known: Option<&Entry<V>>, make: MakeView<V>) -> Option<Entry<V>> {
@@ -148,7 +150,7 @@ impl<V: Send + Sync + 'static> Store<V> {
         if self.has_index::<I>() {
             return;
         }
-        let mut index = Box::new(Buckets::<I, V>(HashMap::new()));
+        let mut index = Box::new(Buckets::<I, V>(HashMap::default()));
         self.objects.iter().for_each(|(key, entry)| index.insert(key, &entry.object));
         self.indexes.push((TypeId::of::<I>(), index));
     }
@@ -193,7 +195,7 @@ trait Maintained<V>: Send + Sync {
     fn any(&self) -> &dyn Any;
 }
 
-struct Buckets<I: Index<V>, V>(HashMap<I::Key, BTreeMap<Arc<Key>, Arc<V>>>);
+struct Buckets<I: Index<V>, V>(HashMap<I::Key, BTreeMap<Arc<Key>, Arc<V>>, RandomState>);
 
 impl<I: Index<V>, V: Send + Sync + 'static> Maintained<V> for Buckets<I, V> {
     fn insert(&mut self, key: &Arc<Key>, object: &Arc<V>) {
