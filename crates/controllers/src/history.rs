@@ -59,7 +59,8 @@ pub fn revisions(caches: &Caches) -> Informer<Revision> {
 
 impl Revision {
     pub fn read(item: &Item) -> Option<Revision> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "a ControllerRevision cannot be read and is left out");

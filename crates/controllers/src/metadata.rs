@@ -6,6 +6,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, LazyLock};
 
+use foldhash::quality::RandomState;
 use parking_lot::Mutex;
 use rkube_machinery::selector::labels::{Operator, Requirement, Selector};
 use rkube_machinery::{Text, time};
@@ -73,13 +74,13 @@ pub struct Owner {
 pub struct Interner<T>(Mutex<Interned<T>>);
 
 struct Interned<T> {
-    values: HashSet<Arc<T>>,
+    values: HashSet<Arc<T>, RandomState>,
     sweep_at: usize,
 }
 
 impl<T> Default for Interner<T> {
     fn default() -> Self {
-        Interner(Mutex::new(Interned { values: HashSet::new(), sweep_at: SWEEP_FIRST }))
+        Interner(Mutex::new(Interned { values: HashSet::default(), sweep_at: SWEEP_FIRST }))
     }
 }
 

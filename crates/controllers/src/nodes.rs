@@ -52,7 +52,8 @@ pub fn informer(caches: &Caches) -> Informer<Node> {
 
 impl Node {
     fn read(item: &Item) -> Option<Node> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "a node cannot be read and is left out");

@@ -4,13 +4,16 @@
 //! What holds for every source: a stream begins with [`Event::Listed`] and does not end by itself but when the resource
 //! is served no more. Whatever is interrupted or missed is made good by another `Listed`; no change is lost.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::borrow::Cow;
+use std::hash::BuildHasher as _;
 
 use bytes::Bytes;
+use foldhash::quality::FixedState;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use kube::core::ApiResource;
 use rkube_machinery::Text;
+use rkube_machinery::json::Scan;
 use serde::de::DeserializeOwned;
 
 /// An object as a source has it: its JSON, and what everybody asks for.
@@ -31,13 +34,39 @@ impl Item {
     pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(str::from_utf8(&self.json).map_err(serde::de::Error::custom)?)
     }
+
+    /// The text without `managedFields`: for views, which hardly ever look at them. They are half of it, and what passes
+    /// unread values byte by byte spends most of its time in them. Empty where it is no UTF-8, and nobody can read it.
+    pub fn lean_json(&self) -> Cow<'_, str> {
+        match without_managed_fields(&self.json) {
+            Some(lean) => Cow::Owned(String::from_utf8(lean).unwrap_or_default()),
+            None => Cow::Borrowed(str::from_utf8(&self.json).unwrap_or_default()),
+        }
+    }
+}
+
+/// None: it has none, or something is unusual about it.
+fn without_managed_fields(object: &[u8]) -> Option<Vec<u8>> {
+    let mut scan = Scan::new(object);
+    scan.open(b'{')?;
+    while scan.field()?? != b"metadata" {
+        scan.skip()?;
+    }
+    scan.open(b'{')?;
+    loop {
+        let before = &object[..object.len() - scan.rest().len()];
+        if scan.field()?? == b"managedFields" {
+            scan.skip()?;
+            // Without the comma that is before them: there is none before the first field.
+            return (!before.ends_with(b"{")).then(|| [before, scan.rest()].concat());
+        }
+        scan.skip()?;
+    }
 }
 
 /// Uids are only compared for one name: eight bytes tell them apart.
 pub(crate) fn uid_hash(uid: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    uid.hash(&mut hasher);
-    hasher.finish()
+    FixedState::default().hash_one(uid)
 }
 
 #[derive(Clone, Debug)]
@@ -106,4 +135,35 @@ pub trait Source: Send + Sync + 'static {
 
     /// All that is served at this moment. An error says what could not be found out.
     fn resources(&self) -> BoxFuture<'static, Result<Vec<Discovered>, String>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lean_text_has_all_but_managed_fields() {
+        let managed = r#""managedFields":[{"manager":"]},\"","fieldsV1":{"f:spec":{"f:a":{}}}}]"#;
+        let table = [
+            (format!(r#"{{"kind":"A","metadata":{{"name":"a",{managed}}},"spec":{{}}}}"#), true),
+            (format!(r#"{{"metadata":{{"labels":{{"managedFields":"x"}},{managed},"name":"a"}}}}"#), true),
+            (format!(r#"{{ "metadata" : {{ "name":"a" , {managed} }} , "spec" : {{}} }}"#), true),
+            (format!(r#"{{"metadata":{{{managed},"name":"a"}}}}"#), false),
+            (format!(r#"{{"metadata":{{"name":"a"}},"spec":{{{managed}}}}}"#), false),
+            (r#"{"metadata":null}"#.to_owned(), false),
+            (r#"{"metadata":{"name":"a","managedFields":[{"#.to_owned(), false),
+            (String::new(), false),
+        ];
+        for (json, is_leaner) in table {
+            let item =
+                Item { namespace: "n".into(), name: "a".into(), uid: "u".into(), revision: 7, json: json.into() };
+            let lean = item.lean_json();
+            assert_eq!(lean.as_bytes() != &*item.json, is_leaner, "{:?}", item.json);
+            if is_leaner {
+                let mut expected: serde_json::Value = item.parse().unwrap();
+                expected["metadata"].as_object_mut().unwrap().remove("managedFields");
+                assert_eq!(serde_json::from_str::<serde_json::Value>(&lean).unwrap(), expected);
+            }
+        }
+    }
 }

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -197,7 +197,10 @@ pub(crate) trait Following: Send + Sync {
 /// All who follow resources for one set of caches.
 #[derive(Default)]
 pub(crate) struct Progress {
-    all: RwLock<Vec<(Followed, Weak<dyn Following>)>>,
+    /// By plural: of the same in another group there is hardly ever one.
+    all: RwLock<BTreeMap<Text, Vec<Followed>>>,
+    /// How many there were.
+    added: AtomicU64,
     /// Whether there ever was one that selects by labels.
     any_labels: AtomicBool,
 }
@@ -207,33 +210,36 @@ type Resource<'a> = (&'a str, &'a str);
 
 struct Followed {
     group: Text,
-    plural: Text,
-}
-
-impl Followed {
-    fn as_parts(&self) -> Resource<'_> {
-        (&self.group, &self.plural)
-    }
+    /// They are waited for in the order of these.
+    number: u64,
+    following: Weak<dyn Following>,
 }
 
 impl Progress {
     pub fn add<F: Following + 'static>(&self, resource: &ApiResource, following: &Arc<F>) {
-        let followed = Followed { group: resource.group.as_str().into(), plural: resource.plural.as_str().into() };
         let following: Arc<dyn Following> = following.clone();
         self.any_labels.fetch_or(following.selects_labels(), Ordering::Relaxed);
         let mut all = self.all.write();
-        all.retain(|(_, following)| following.strong_count() > 0);
-        all.push((followed, Arc::downgrade(&following)));
+        all.retain(|_, followed| {
+            followed.retain(|it| it.following.strong_count() > 0);
+            !followed.is_empty()
+        });
+        let (group, following) = (resource.group.as_str().into(), Arc::downgrade(&following));
+        let number = self.added.fetch_add(1, Ordering::Relaxed);
+        all.entry(resource.plural.as_str().into()).or_default().push(Followed { group, number, following });
     }
 
-    /// Those who follow one of these resources.
+    /// Those who follow one of these resources, in the order in which they came.
     fn of<'a>(&self, resources: &[Resource<'a>]) -> Vec<(Resource<'a>, Arc<dyn Following>)> {
         let all = self.all.read();
-        let wanted = all.iter().filter_map(|(followed, following)| {
-            let resource = resources.iter().find(|resource| **resource == followed.as_parts())?;
-            Some((*resource, following.upgrade()?))
-        });
-        wanted.collect()
+        let mut found = Vec::new();
+        for resource in resources {
+            let (group, plural) = *resource;
+            let ours = all.get(plural).into_iter().flatten().filter(|followed| followed.group == group);
+            found.extend(ours.filter_map(|it| Some((it.number, *resource, it.following.upgrade()?))));
+        }
+        found.sort_unstable_by_key(|(number, ..)| *number);
+        found.into_iter().map(|(_, resource, following)| (resource, following)).collect()
     }
 }
 

@@ -65,7 +65,8 @@ pub fn cron_jobs(caches: &Caches) -> Informer<CronJob> {
 
 impl CronJob {
     pub fn read(item: &Item) -> Option<CronJob> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "a CronJob cannot be read and is left out");

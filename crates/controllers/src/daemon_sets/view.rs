@@ -69,7 +69,8 @@ pub fn daemon_sets(caches: &Caches) -> Informer<DaemonSet> {
 
 impl DaemonSet {
     pub fn read(item: &Item) -> Option<DaemonSet> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "a DaemonSet cannot be read and is left out");

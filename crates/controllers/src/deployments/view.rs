@@ -76,7 +76,8 @@ pub fn deployments(caches: &Caches) -> Informer<Deployment> {
 
 impl Deployment {
     pub fn read(item: &Item) -> Option<Deployment> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "a Deployment cannot be read and is left out");

@@ -81,7 +81,8 @@ impl Index<Budget> for BySelector {
 
 impl Budget {
     pub fn read(item: &Item) -> Option<Budget> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "a PodDisruptionBudget cannot be read and is left out");

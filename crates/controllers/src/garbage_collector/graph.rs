@@ -7,8 +7,9 @@
 //!
 //! The graph does nothing by itself: what a change asks for is returned as [`Work`].
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
+use foldhash::quality::RandomState;
 use rkube_machinery::Text;
 
 use super::object::{Coordinates, Owner, Seen};
@@ -74,7 +75,7 @@ impl std::ops::DerefMut for Node {
 
 #[derive(Default)]
 pub struct Graph {
-    nodes: HashMap<Text, Node>,
+    nodes: HashMap<Text, Node, RandomState>,
     absent: Absent,
     serials: u64,
 }
@@ -403,14 +404,14 @@ fn group(api_version: &str) -> &str {
 }
 
 /// An object may have thousands of owners.
-fn by_uid(owners: &[Owner]) -> HashMap<&Text, &Owner> {
+fn by_uid(owners: &[Owner]) -> HashMap<&Text, &Owner, RandomState> {
     owners.iter().map(|owner| (&owner.uid, owner)).collect()
 }
 
 /// Owners that are known to be gone, the last ones.
 #[derive(Default)]
 struct Absent {
-    known: std::collections::HashSet<Coordinates>,
+    known: HashSet<Coordinates, RandomState>,
     order: VecDeque<Coordinates>,
 }
 

@@ -149,7 +149,8 @@ pub fn jobs(caches: &Caches) -> Informer<Job> {
 
 impl Job {
     pub fn read(item: &Item) -> Option<Job> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "a Job cannot be read and is left out");

@@ -1,12 +1,16 @@
 //! Pods by their labels, for those who select them: services and budgets.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::Arc;
+use std::hash::BuildHasher as _;
+use std::sync::{Arc, LazyLock};
 
+use foldhash::quality::RandomState;
 use rkube_machinery::selector::labels::Selector;
 use rkube_operator::{Index, Informer, Key};
 
 use super::Pod;
+
+/// Users choose labels: none is to know which others it is found with.
+static PAIRS: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
 /// Pods by each of their labels by which others may be expected to select.
 pub struct ByLabel;
@@ -28,9 +32,7 @@ pub fn is_indexed(key: &str) -> bool {
 
 /// Eight bytes for a label in a namespace: who finds something by it looks whether it is meant.
 pub fn pair(namespace: &str, key: &str, value: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (namespace, key, value).hash(&mut hasher);
-    hasher.finish()
+    PAIRS.hash_one((namespace, key, value))
 }
 
 /// A label that all have whom the selector selects, if there is one by which pods are found.

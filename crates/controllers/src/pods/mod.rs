@@ -190,7 +190,8 @@ pub fn informer(caches: &Caches) -> Informer<Pod> {
 
 impl Pod {
     pub fn read(item: &Item) -> Option<Pod> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "a pod cannot be read and is left out");

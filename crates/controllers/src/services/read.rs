@@ -24,7 +24,8 @@ pub fn informer(caches: &Caches) -> Informer<Service> {
 
 impl Service {
     fn read(item: &Item) -> Option<Service> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "a service cannot be read and is left out");

@@ -162,7 +162,8 @@ impl Index<Slice> for ByService {
 
 impl Slice {
     fn read(item: &Item) -> Option<Slice> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "an EndpointSlice cannot be read and is left out");

@@ -119,7 +119,8 @@ impl Claim {
 
 impl StatefulSet {
     pub fn read(item: &Item) -> Option<StatefulSet> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "a StatefulSet cannot be read and is left out");

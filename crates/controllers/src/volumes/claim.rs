@@ -82,7 +82,8 @@ impl Index<Claim> for Unbound {
 
 impl Claim {
     pub fn read(item: &Item) -> Option<Claim> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "a claim cannot be read and is left out");

@@ -110,7 +110,8 @@ impl Claimant {
 
 impl Volume {
     pub fn read(item: &Item) -> Option<Volume> {
-        let raw: Raw<'_> = match serde_json::from_slice(&item.json) {
+        let json = item.lean_json();
+        let raw: Raw<'_> = match serde_json::from_str(&json) {
             Ok(raw) => raw,
             Err(error) => {
                 tracing::error!(name = %item.name, %error, "a volume cannot be read and is left out");

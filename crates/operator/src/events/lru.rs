@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
+use foldhash::quality::RandomState;
+
 pub(super) struct Lru<K, V> {
-    entries: HashMap<K, (V, u64)>,
+    entries: HashMap<K, (V, u64), RandomState>,
     by_use: BTreeMap<u64, K>,
     uses: u64,
     max: usize,
@@ -12,7 +14,7 @@ pub(super) struct Lru<K, V> {
 
 impl<K: Copy + Eq + Hash, V> Lru<K, V> {
     pub fn new(max: usize) -> Self {
-        Lru { entries: HashMap::new(), by_use: BTreeMap::new(), uses: 0, max }
+        Lru { entries: HashMap::default(), by_use: BTreeMap::new(), uses: 0, max }
     }
 
     /// The value of a key, which is made where there is none.

@@ -445,22 +445,26 @@ impl<V: Send + Sync + 'static> Cache for Shared<V> {
                 items.iter().map(|item| item.revision).max().unwrap_or(0)
             }
             Event::Applied(item) => {
-                let (key, new) = (Key::of_item(&item), self.texts.entry(&item, None, self.make));
+                let new = self.texts.entry(&item, None, self.make);
                 let object = new.as_ref().map(|entry| entry.object.clone());
-                let old = match new {
-                    Some(entry) => self.store.write().insert(key.clone(), entry),
-                    None => self.store.write().remove(&key),
+                let told = match new {
+                    Some(entry) => {
+                        let known = self.store.read().known(&item.namespace, &item.name).map(|(key, _)| key.clone());
+                        let key = known.unwrap_or_else(|| Arc::new(Key::of_item(&item)));
+                        let old = self.store.write().insert(&key, entry);
+                        Some((key, old))
+                    }
+                    None => self.store.write().remove(&item.namespace, &item.name).map(|(key, old)| (key, Some(old))),
                 };
-                if old.is_some() || object.is_some() {
+                if let Some((key, old)) = told {
                     tell(&Change { key: &key, old: old.as_ref(), new: object.as_ref(), listed: false });
                 }
                 item.revision
             }
             Event::Deleted(item) => {
-                let key = Key::of_item(&item);
-                let old = self.store.write().remove(&key);
-                if old.is_some() {
-                    tell(&Change { key: &key, old: old.as_ref(), new: None, listed: false });
+                let removed = self.store.write().remove(&item.namespace, &item.name);
+                if let Some((key, old)) = removed {
+                    tell(&Change { key: &key, old: Some(&old), new: None, listed: false });
                 }
                 item.revision
             }

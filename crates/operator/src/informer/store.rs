@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, Hash};
 use std::sync::Arc;
 
+use foldhash::quality::RandomState;
+
 use crate::informer::{Key, MakeView};
 use crate::source::{Item, uid_hash};
 
@@ -71,7 +73,7 @@ impl<V> Clone for Entry<V> {
 /// Tells whether what is listed again has to be read again: after a watch broke, most of it has not changed. The text
 /// decides, not the revision: who serves an object may have come to show it otherwise.
 #[derive(Default)]
-pub(super) struct Texts(foldhash::quality::RandomState);
+pub(super) struct Texts(RandomState);
 
 impl Texts {
     pub fn entry<V>(&self, item: &Item, known: Option<&Entry<V>>, make: MakeView<V>) -> Option<Entry<V>> {
@@ -96,26 +98,29 @@ impl<V: Send + Sync + 'static> Store<V> {
         self.objects.get_key_value(&(namespace, name) as &dyn Place)
     }
 
-    pub fn insert(&mut self, key: Key, entry: Entry<V>) -> Option<Arc<V>> {
-        // The key that is there already is shared with the indexes.
-        let key = match self.objects.get_key_value(&key as &dyn Place) {
-            Some((known, _)) => known.clone(),
-            None => Arc::new(key),
+    /// The key is the one that is there already, if there is one: it is shared with the indexes.
+    pub fn insert(&mut self, key: &Arc<Key>, entry: Entry<V>) -> Option<Arc<V>> {
+        let new = entry.object.clone();
+        let old = match self.objects.get_mut(key) {
+            Some(there) => Some(std::mem::replace(there, entry).object),
+            None => {
+                self.objects.insert(key.clone(), entry);
+                None
+            }
         };
-        let old = self.objects.insert(key.clone(), entry.clone()).map(|old| old.object);
         for (_, index) in &mut self.indexes {
-            index.insert(&key, &entry.object);
-            if let Some(old) = &old {
-                index.remove(&key, old);
+            match &old {
+                Some(old) => index.replace(key, old, &new),
+                None => index.insert(key, &new),
             }
         }
         old
     }
 
-    pub fn remove(&mut self, key: &Key) -> Option<Arc<V>> {
-        let (key, old) = self.objects.remove_entry(key as &dyn Place)?;
+    pub fn remove(&mut self, namespace: &str, name: &str) -> Option<(Arc<Key>, Arc<V>)> {
+        let (key, old) = self.objects.remove_entry(&(namespace, name) as &dyn Place)?;
         self.indexes.iter_mut().for_each(|(_, index)| index.remove(&key, &old.object));
-        Some(old.object)
+        Some((key, old.object))
     }
 
     /// All that there was before.
@@ -145,7 +150,7 @@ impl<V: Send + Sync + 'static> Store<V> {
         if self.has_index::<I>() {
             return;
         }
-        let mut index = Box::new(Buckets::<I, V>(HashMap::new()));
+        let mut index = Box::new(Buckets::<I, V>(HashMap::default()));
         self.objects.iter().for_each(|(key, entry)| index.insert(key, &entry.object));
         self.indexes.push((TypeId::of::<I>(), index));
     }
@@ -185,10 +190,12 @@ trait Maintained<V>: Send + Sync {
     fn insert(&mut self, key: &Arc<Key>, object: &Arc<V>);
     /// Removes this object; another of the same key stays.
     fn remove(&mut self, key: &Arc<Key>, object: &Arc<V>);
+    /// Both are of this key.
+    fn replace(&mut self, key: &Arc<Key>, old: &Arc<V>, new: &Arc<V>);
     fn any(&self) -> &dyn Any;
 }
 
-struct Buckets<I: Index<V>, V>(HashMap<I::Key, BTreeMap<Arc<Key>, Arc<V>>>);
+struct Buckets<I: Index<V>, V>(HashMap<I::Key, BTreeMap<Arc<Key>, Arc<V>>, RandomState>);
 
 impl<I: Index<V>, V: Send + Sync + 'static> Maintained<V> for Buckets<I, V> {
     fn insert(&mut self, key: &Arc<Key>, object: &Arc<V>) {
@@ -206,6 +213,22 @@ impl<I: Index<V>, V: Send + Sync + 'static> Maintained<V> for Buckets<I, V> {
                 if bucket.is_empty() {
                     self.0.remove(&found_by);
                 }
+            }
+        }
+    }
+
+    fn replace(&mut self, key: &Arc<Key>, old: &Arc<V>, new: &Arc<V>) {
+        let before: Vec<I::Key> = I::keys(key, old).into_iter().collect();
+        let now: Vec<I::Key> = I::keys(key, new).into_iter().collect();
+        if before != now {
+            self.insert(key, new);
+            self.remove(key, old);
+            return;
+        }
+        // Mostly it is found as it was.
+        for found_by in &now {
+            if let Some(there) = self.0.get_mut(found_by).and_then(|bucket| bucket.get_mut(key)) {
+                there.clone_from(new);
             }
         }
     }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
+use foldhash::quality::RandomState;
 use tokio::time::Instant;
 
 pub(super) struct Deadlines<K> {
-    by_key: HashMap<K, Deadline>,
+    by_key: HashMap<K, Deadline, RandomState>,
     by_time: BTreeMap<(Instant, u64), K>,
     next: u64,
 }
@@ -20,7 +21,7 @@ struct Deadline {
 
 impl<K: Clone + Eq + Hash> Deadlines<K> {
     pub fn new() -> Self {
-        Deadlines { by_key: HashMap::new(), by_time: BTreeMap::new(), next: 0 }
+        Deadlines { by_key: HashMap::default(), by_time: BTreeMap::new(), next: 0 }
     }
 
     /// Whether this is now the earliest of all.

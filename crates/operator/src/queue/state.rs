@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
+use foldhash::quality::RandomState;
 use tokio::time::Instant;
 
 use super::deadlines::Deadlines;
@@ -26,7 +27,7 @@ const FRESH_IN_A_ROW: u32 = 8;
 pub(super) struct State<K> {
     pub options: Options,
     /// What each key is doing; one that does nothing and has no past is not here.
-    slots: HashMap<K, Slot>,
+    slots: HashMap<K, Slot, RandomState>,
     /// Keys in the order in which they were added. A number that is not its slot's any more is passed over.
     fresh: VecDeque<(K, u64)>,
     background: VecDeque<(K, u64)>,
@@ -116,7 +117,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     pub fn new(options: Options) -> Self {
         State {
             options,
-            slots: HashMap::new(),
+            slots: HashMap::default(),
             fresh: VecDeque::new(),
             background: VecDeque::new(),
             fresh_in_a_row: 0,

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rkube_machinery::Text;
+use rkube_machinery::json::Scan;
 use rkube_operator::Item;
 use serde::Deserialize;
 
@@ -145,14 +146,18 @@ impl HostPort {
 impl Pod {
     /// None for a pod that has ended: it takes nothing.
     pub fn of(item: &Item) -> Option<Pod> {
-        let json: PodJson<'_> = match serde_json::from_slice(&item.json) {
+        if has_ended(&item.json) == Some(true) {
+            return None;
+        }
+        let json = item.lean_json();
+        let json: PodJson<'_> = match serde_json::from_str(&json) {
             Ok(json) => json,
             Err(error) => {
                 tracing::error!(namespace = %item.namespace, name = %item.name, %error, "a pod cannot be read and is left out");
                 return None;
             }
         };
-        if matches!(json.status.phase.as_ref(), "Succeeded" | "Failed") {
+        if is_end(json.status.phase.as_bytes()) {
             return None;
         }
         let spec = &json.spec;
@@ -193,6 +198,22 @@ impl Pod {
             && one.tolerations == two.tolerations
             && one.affinity == two.affinity
     }
+}
+
+/// Whether the pod has ended, where that is easily told: nobody reads one that has. None: see the whole of it.
+fn has_ended(pod: &[u8]) -> Option<bool> {
+    let mut scan = Scan::new(pod);
+    for wanted in ["status", "phase"] {
+        scan.open(b'{')?;
+        while scan.field()?? != wanted.as_bytes() {
+            scan.skip()?;
+        }
+    }
+    Some(is_end(scan.text()?))
+}
+
+fn is_end(phase: &[u8]) -> bool {
+    matches!(phase, b"Succeeded" | b"Failed")
 }
 
 fn host_ports(spec: &Spec<'_>) -> Box<[HostPort]> {
@@ -427,4 +448,28 @@ pub(super) struct ContainerStatus<'a> {
     pub resources: Option<Requirements>,
     #[serde(default)]
     pub allocated_resources: Resources,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_that_have_ended_are_told_by_their_phase() {
+        let table = [
+            (
+                r#"{"metadata":{"phase":"Failed"},"spec":{"a":[]},"status":{"a":{"phase":"x"},"phase":"Failed"}}"#,
+                Some(true),
+            ),
+            (r#"{"status":{"phase":"Succeeded","conditions":[]},"spec":{}}"#, Some(true)),
+            (r#"{"spec":{"phase":"Failed"},"status":{"phase":"Running"}}"#, Some(false)),
+            (r#"{"spec":{},"status":{"conditions":[{"phase":"Failed"}]}}"#, None),
+            (r#"{"status":{"phase":null}}"#, None),
+            (r#"{"spec":{}}"#, None),
+            ("", None),
+        ];
+        for (json, ended) in table {
+            assert_eq!(has_ended(json.as_bytes()), ended, "{json}");
+        }
+    }
 }

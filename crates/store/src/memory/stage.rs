@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::quality::RandomState;
+
 use super::state::{Op, State};
 use crate::contract::{Change, Error, Expect, LeaseId, Result, Revision, Write};
 
@@ -15,7 +17,7 @@ pub(crate) struct Stage {
     revision: Revision,
     next_lease: LeaseId,
     /// Keys that this batch writes, as it will leave them.
-    touched: HashMap<Arc<str>, Option<Stamp>>,
+    touched: HashMap<Arc<str>, Option<Stamp>, RandomState>,
 }
 
 #[derive(Clone, Copy)]
@@ -26,7 +28,12 @@ struct Stamp {
 
 impl Stage {
     pub(crate) fn begin(state: &State) -> Self {
-        Stage { ops: Vec::new(), revision: state.revision, next_lease: state.leases.next_id(), touched: HashMap::new() }
+        Stage {
+            ops: Vec::new(),
+            revision: state.revision,
+            next_lease: state.leases.next_id(),
+            touched: HashMap::default(),
+        }
     }
 
     pub(crate) fn write(&mut self, state: &State, write: Write) -> Result<Revision> {
