@@ -162,7 +162,7 @@ impl Cache {
         self.shared.revision.load(Ordering::Acquire)
     }
 
-    /// The oldest revision that can be listed, by its age. Watches may resume from before.
+    /// The oldest revision that can be listed, by its age. Watches may resume from before, where not much changed since.
     pub fn compacted(&self) -> Revision {
         self.compacted.load(Ordering::Acquire)
     }
@@ -171,6 +171,7 @@ impl Cache {
     pub fn mark(&self, now_seconds: i64) {
         if let Some(oldest) = self.marks.lock().note(now_seconds, self.revision()) {
             self.compacted.fetch_max(oldest, Ordering::AcqRel);
+            self.shared.resources.load().iter().for_each(|resource| resource.forget(oldest));
         }
     }
 

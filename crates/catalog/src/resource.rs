@@ -253,6 +253,13 @@ impl Resource {
         self.reached.load(Ordering::Acquire).max(state.last)
     }
 
+    /// Lets events up to this revision be forgotten, but for the latest.
+    pub(crate) fn forget(&self, up_to: Revision) {
+        if self.state.read().ring.is_long() {
+            self.state.write().ring.forget(up_to);
+        }
+    }
+
     /// The resource is served no more: its watches end.
     pub(crate) fn end(&self) {
         let mut state = self.state.write();

@@ -16,6 +16,8 @@ use crate::event::CachedEvent;
 pub const RING_EVENTS_MAX: usize = 16_384;
 /// At most so many bytes of objects are kept alive by the ring beyond those that are current.
 const RING_BYTES_MAX: usize = 64 << 20;
+/// So many are kept however old they are: a watch on what seldom changes goes on from where it was.
+pub const RING_EVENTS_MIN: usize = 1_024;
 
 /// Which event it is, counted from the first that ever was. Never given twice, not even after a reset.
 pub type Place = u64;
@@ -112,11 +114,30 @@ impl Ring {
         self.bytes += event.weight();
         self.events.push_back(event);
         while self.events.len() > RING_EVENTS_MAX || self.bytes > RING_BYTES_MAX {
-            let Some(oldest) = self.events.pop_front() else { return };
-            self.bytes -= oldest.weight();
-            self.first += 1;
-            self.since = oldest.revision;
+            self.forget_oldest();
         }
+    }
+
+    /// Whether there are more events than are kept in any case.
+    pub fn is_long(&self) -> bool {
+        self.events.len() > RING_EVENTS_MIN
+    }
+
+    /// Forgets what is too old, up to this revision: what many changes at once took is not held for ever.
+    pub fn forget(&mut self, up_to: Revision) {
+        while self.is_long() && self.events.front().is_some_and(|event| event.revision <= up_to) {
+            self.forget_oldest();
+        }
+        if self.events.len() < self.events.capacity() / 4 {
+            self.events.shrink_to(self.events.len() * 2);
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some(oldest) = self.events.pop_front() else { return };
+        self.bytes -= oldest.weight();
+        self.first += 1;
+        self.since = oldest.revision;
     }
 
     /// Forgets everything: what is known begins behind this revision.

@@ -10,7 +10,7 @@ use rkube_store::{Batch, Change, Event, EventKind, Expect, KeyValue, Revision, S
 
 use crate::cache::{CacheSink, Shared};
 use crate::resource::prefix_of;
-use crate::ring::RING_EVENTS_MAX;
+use crate::ring::{RING_EVENTS_MAX, RING_EVENTS_MIN};
 use crate::*;
 
 const ALL: Limit = Limit { events: usize::MAX, bytes: usize::MAX };
@@ -119,6 +119,19 @@ async fn a_revision_that_is_half_forgotten_is_gone_for_those_before_it_alone() {
         99_999,
     );
     assert_eq!(inside.next(ALL).await.unwrap().unwrap().events[0].object.name, "object-00001");
+}
+
+#[tokio::test]
+async fn what_is_too_old_is_forgotten_but_for_the_latest() {
+    let (mut sink, [resource]) = feed(["configmaps"]);
+    let end = RING_EVENTS_MIN as u64 + 500;
+    deliver(&mut sink, (1..=end).map(|at| event(&resource, EventKind::Put, "x", at)).collect(), end);
+    let mut watch = resource.subscribe("", 700).unwrap();
+    resource.forget(300);
+    assert!(resource.subscribe("", 299).is_err() && resource.subscribe("", 300).is_ok());
+    resource.forget(end);
+    assert!(resource.subscribe("", 499).is_err() && resource.subscribe("", 500).is_ok());
+    assert_eq!(watch.next(ALL).await.unwrap().unwrap().events[0].revision, 701);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::contract::{Event, EventKind, KeyValue, LeaseId, Revision};
 /// At most so many changes are kept; older ones are compacted away.
 pub const HISTORY_EVENTS_MAX: usize = 100_000;
 /// At most so many bytes of replaced values and bookkeeping are kept; older changes are compacted away.
-pub const HISTORY_BYTES_MAX: usize = 32 << 20;
+pub const HISTORY_BYTES_MAX: usize = 8 << 20;
 
 /// One change of one key, without what can be derived.
 pub(crate) struct Entry {
