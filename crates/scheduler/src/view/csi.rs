@@ -60,7 +60,7 @@ fn read<'a, T: Deserialize<'a>>(item: &'a Item, what: &str) -> Option<T> {
 impl CsiNode {
     pub fn of(item: &Item) -> Option<CsiNode> {
         let json: CsiNodeJson = read(item, "a CSINode")?;
-        let limits = json.spec.drivers.into_iter();
+        let limits = json.spec.drivers.into_iter().flatten();
         let limits = limits.filter_map(|driver| Some((driver.name.0, driver.allocatable?.count?)));
         Some(CsiNode { name: item.name.clone(), limits: limits.collect() })
     }
@@ -112,7 +112,8 @@ struct CsiNodeJson {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct CsiNodeSpec {
-    drivers: Vec<DriverJson>,
+    /// `null` where there is none.
+    drivers: Option<Vec<DriverJson>>,
 }
 
 #[derive(Deserialize)]

@@ -49,7 +49,7 @@ impl Node {
             Some(Taint { key: taint.key.0.clone(), value: taint.value.0.clone(), effect })
         });
         let images = json.status.images.iter().map(|image| Image {
-            names: image.names.iter().map(|name| name.0.clone()).collect(),
+            names: image.names.iter().flatten().map(|name| name.0.clone()).collect(),
             size: image.size_bytes,
         });
         Some(Node {
@@ -112,8 +112,9 @@ struct Status {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ImageJson {
+    /// `null` where it has none any more: its tag is another image's.
     #[serde(default)]
-    names: Vec<Word>,
+    names: Option<Vec<Word>>,
     #[serde(default)]
     size_bytes: i64,
 }

@@ -53,6 +53,13 @@ fn the_best_node_is_taken() {
 }
 
 #[test]
+fn an_image_without_names_is_no_obstacle() {
+    // Its tag is another image's now; the API has such a list as `null`.
+    let status = json!({ "images": [{ "names": null, "sizeBytes": 900 << 20 }] });
+    assert_eq!(choice(&[("a", json!({ "status": status }))], &[], json!({})), "a");
+}
+
+#[test]
 fn equal_nodes_are_taken_evenly() {
     let mut driver = Driver::with_nodes(4);
     let mut taken = std::collections::BTreeMap::<String, usize>::new();

@@ -488,6 +488,8 @@ fn nodes_have_so_many_volumes_of_a_driver() {
     refused(&mut driver);
     driver.storage("csi node", limit(3));
     placed(&mut driver);
+    // Where there is no driver the API has `null`.
+    driver.storage("csi node", json!({ "metadata": { "name": "n1" }, "spec": { "drivers": null } }));
     // What is attached still counts.
     driver.no_pod("two");
     driver.storage(

@@ -18,6 +18,8 @@ const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 const LOCAL: &str = "kubernetes.io~local-volume";
 /// Of volumes: who is inside of a container may be anybody.
 const VOLUME_MODE: u32 = 0o777;
+/// Of those in memory: as the kernel makes tmpfs, and upstream leaves it. Programs that keep `/tmp` there look at it.
+const MEMORY_MODE: u32 = 0o1777;
 
 /// With what volumes are set up.
 pub struct SetUp<'a> {
@@ -59,7 +61,8 @@ impl SetUp<'_> {
             Medium::Memory { size_bytes } => mounts::mount_tmpfs(&path, *size_bytes)?,
             Medium::HugePages { page_size } => mounts::mount_huge_pages(&path, page_size)?,
         }
-        fs::set_permissions(&path, fs::Permissions::from_mode(VOLUME_MODE))?;
+        let mode = if matches!(medium, Medium::Memory { .. }) { MEMORY_MODE } else { VOLUME_MODE };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
         self.own(&path, false, ChangePolicy::Always)?;
         if let Some(parent) = marker.parent() {
             directory::make(parent, 0o750)?;
@@ -75,7 +78,7 @@ impl SetUp<'_> {
         }
         if in_memory && !mounts::is_mount_point(&path)? {
             mounts::mount_tmpfs(&path, self.memory_bytes)?;
-            fs::set_permissions(&path, fs::Permissions::from_mode(VOLUME_MODE))?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(MEMORY_MODE))?;
         }
         for nested in nested_mount_points(self.pod, name) {
             directory::make(&path.join(nested), 0o755)

@@ -44,7 +44,7 @@ fn memory_has_a_size_and_goes_with_the_pod() {
     let path = node.set_up(&memory, Some(1234), ChangePolicy::Always, "..2v1").unwrap();
     let found = rustix::fs::statvfs(&path).unwrap();
     assert_eq!(found.f_blocks * found.f_frsize, 1 << 20);
-    assert_eq!((mode(&path), group(&path)), (0o2777, 1234));
+    assert_eq!((mode(&path), group(&path)), (0o3777, 1234));
     fs::write(path.join("kept"), b"x").unwrap();
     node.set_up(&memory, Some(1234), ChangePolicy::Always, "..2v1").unwrap();
     assert!(path.join("kept").exists());
@@ -61,6 +61,7 @@ fn secrets_are_in_memory_belong_to_the_group_and_are_updated() {
     let node = Node::new();
     let path = node.set_up(&secret("one"), Some(1234), ChangePolicy::Always, "..2v1").unwrap();
     assert!(mounts::is_mount_point(&path).unwrap());
+    assert_eq!(mode(&path), 0o3777);
     let file = path.join("d/key").canonicalize().unwrap();
     assert_eq!((mode(&file), group(&file)), (0o440, 1234));
     assert_eq!(mode(file.parent().unwrap()), 0o2755);
