@@ -34,10 +34,12 @@ const REMEMBERED_MAX: usize = 128;
 /// Longer texts are looked at each time.
 const REMEMBERED_BYTES_MAX: usize = 2048;
 
+/// A text that was found to be as we write it, for this type.
+type Remembered = (&'static Type, Box<str>);
+
 thread_local! {
-    /// Texts that were found to be as we write them, for these types. A new one takes the place of one that happens to have
-    /// the same hash.
-    static REMEMBERED: RefCell<Vec<Option<(&'static Type, Box<str>)>>> = const { RefCell::new(Vec::new()) };
+    /// By hash: a new one takes the place of one that happens to have the same.
+    static REMEMBERED: RefCell<Vec<Option<Remembered>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What `look` says, or said of the same text before.
