@@ -109,6 +109,8 @@ impl Drop for Attacker {
 #[test]
 fn a_link_that_comes_meanwhile_leads_nowhere() {
     const ROUNDS: usize = 2000;
+    /// A busy machine may hold the attacker up while the link is there: then the rounds go on until it was away once.
+    const ROUNDS_MAX: usize = 100 * ROUNDS;
     if !is_root() {
         return;
     }
@@ -122,7 +124,10 @@ fn a_link_that_comes_meanwhile_leads_nowhere() {
     symlink(host.path(), volume.path("link")).unwrap();
     let attacker = Attacker::start(volume.clone());
     let mut bound = 0;
-    for round in 0..ROUNDS {
+    for round in 0..ROUNDS_MAX {
+        if round >= ROUNDS && bound > 0 {
+            break;
+        }
         let part = ["real", "real/sub", "real/new"][round % 3];
         let target = volume.pod().subpath("v", "c", 0).unwrap();
         if let Ok(path) = subpath::bind(volume.directory.path(), part, &target) {
