@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use rkube_machinery::decode::decode;
-use rkube_machinery::managed::{Reset, TableView, WriteContext, apply, track_update};
+use rkube_machinery::managed::{Reset, TableView, WriteContext, apply, track_update, unfold};
 use rkube_machinery::patch::{merge_patch, strategic};
 use rkube_machinery::{Map, Text, Type, TypeRef, Value, object};
 
@@ -59,6 +59,7 @@ fn owners_of_many_keys() {
     let mut new = live.clone();
     new.set("data", document("y").get("data").clone());
     track_update(&live, &mut new, view, &context("d"), Reset::Nothing, None);
+    unfold(&mut new);
     // All keys were replaced: they are the last writer's alone.
     let owned = |manager: &str| {
         let owners = new.get("metadata").list("managedFields").iter();
