@@ -470,3 +470,23 @@ proptest! {
         of_a_definition(seed, &mut [0, 0])?;
     }
 }
+
+proptest! {
+    /// Whatever somebody stored.
+    #[test]
+    fn no_text_of_owners_makes_it_panic(pieces in proptest::collection::vec(
+        prop_oneof!["[{}:,.\\[\\]]", "\"f:[a-zä]{0,3}\"", Just("\"k:{\\\"name\\\":\\\"a\\\"}\"".to_owned()), "\\PC{0,3}", "[\"\\\\]"],
+        0..24,
+    )) {
+        let text = pieces.concat();
+        let schema = TableView::of(TypeRef::find("io.k8s.api.core.v1.Pod").unwrap());
+        let is_right = written::is_as_written(&text, schema);
+        let set = FieldSet::of_fields(&[&["a"], &["b", "a"]]);
+        let stays = written::stays(&text, &set, written::Gains::Nothing);
+        if is_right {
+            let read = FieldSet::from_fields_v1(&Value::Written(text.as_str().into())).unwrap();
+            prop_assert_eq!(json::to_string(&read.to_fields_v1()), text);
+            prop_assert!(stays.is_some());
+        }
+    }
+}
