@@ -19,7 +19,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use kube::Resource;
 use rkube_machinery::{Text, names};
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
 
 /// So many events may wait to be written; more are lost, as with upstream.
 const WAITING_MAX: usize = 1000;
@@ -56,7 +56,14 @@ impl Reference {
         }
     }
 
-    fn json(&self) -> Value {
+    /// Where events about it are.
+    fn event_namespace(&self) -> &str {
+        if self.namespace.is_empty() { "default" } else { &self.namespace }
+    }
+}
+
+impl Serialize for Reference {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let fields = [
             ("kind", &self.kind),
             ("namespace", &self.namespace),
@@ -67,13 +74,15 @@ impl Reference {
             ("fieldPath", &self.field_path),
         ];
         let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
-        Value::Object(given.map(|(field, value)| (field.to_owned(), value.as_str().into())).collect::<Map<_, _>>())
+        serializer.collect_map(given.map(|(field, value)| (field, value.as_str())))
     }
+}
 
-    /// Where events about it are.
-    fn event_namespace(&self) -> &str {
-        if self.namespace.is_empty() { "default" } else { &self.namespace }
-    }
+/// The metadata of a new event.
+#[derive(Serialize)]
+struct Metadata<'a> {
+    name: &'a str,
+    namespace: &'a str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

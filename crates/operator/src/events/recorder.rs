@@ -5,12 +5,13 @@ use std::sync::Arc;
 use kube::Client;
 use rkube_machinery::host::Clock;
 use rkube_machinery::{Text, time};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::correlator::{Correlator, Record, Said};
 use super::send::{Sent, create, patch};
-use super::{EventType, Reference, WAITING_MAX};
+use super::{EventType, Metadata, Reference, WAITING_MAX};
 use crate::process::held;
 
 /// Writes Events for as long as there is a clone of it.
@@ -80,34 +81,99 @@ async fn write(client: &Client, component: &str, record: &Record) {
             return;
         }
     }
-    create(client, &events, &event(component, record)).await;
+    create(client, &events, &Event::of(component, record)).await;
 }
 
-fn event(source: &str, record: &Record) -> Value {
-    let Record { said, name, count, first_nanos, is_combined } = record;
-    let mut from = json!({ "component": source });
-    if !said.host.is_empty() {
-        from["host"] = said.host.as_str().into();
+/// As it is sent.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Event<'a> {
+    kind: &'a str,
+    api_version: &'a str,
+    metadata: Metadata<'a>,
+    involved_object: &'a Reference,
+    reason: &'a str,
+    message: &'a str,
+    source: Source<'a>,
+    first_timestamp: String,
+    last_timestamp: String,
+    count: u32,
+    r#type: &'a str,
+    reporting_component: &'a str,
+    reporting_instance: &'a str,
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    component: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    host: &'a str,
+}
+
+impl<'a> Event<'a> {
+    fn of(component: &'a str, record: &'a Record) -> Event<'a> {
+        let Record { said, name, count, first_nanos, is_combined } = record;
+        let source = Source { component, host: &said.host };
+        // As upstream has it: who reports what was combined is not said.
+        let (reporting_component, reporting_instance) =
+            if *is_combined { ("", "") } else { (component, said.host.as_str()) };
+        Event {
+            kind: "Event",
+            api_version: "v1",
+            metadata: Metadata { name, namespace: said.about.event_namespace() },
+            involved_object: &said.about,
+            reason: &said.reason,
+            message: &said.message,
+            source,
+            first_timestamp: seconds(*first_nanos),
+            last_timestamp: seconds(said.at_nanos),
+            count: *count,
+            r#type: said.event_type.as_str(),
+            reporting_component,
+            reporting_instance,
+        }
     }
-    // As upstream has it: who reports what was combined is not said.
-    let (component, instance) = if *is_combined { ("", "") } else { (source, said.host.as_str()) };
-    json!({
-        "kind": "Event",
-        "apiVersion": "v1",
-        "metadata": { "name": name, "namespace": said.about.event_namespace() },
-        "involvedObject": said.about.json(),
-        "reason": said.reason.as_str(),
-        "message": said.message,
-        "source": from,
-        "firstTimestamp": seconds(*first_nanos),
-        "lastTimestamp": seconds(said.at_nanos),
-        "count": count,
-        "type": said.event_type.as_str(),
-        "reportingComponent": component,
-        "reportingInstance": instance,
-    })
 }
 
 fn seconds(nanos: i64) -> String {
     time::format_seconds(nanos.div_euclid(1_000_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_combined_is_reported_by_nobody() {
+        let about = Reference { kind: "Pod".into(), namespace: "n".into(), name: "p".into(), ..Reference::default() };
+        let said = Said {
+            about,
+            event_type: EventType::Warning,
+            reason: "BackOff".into(),
+            message: "again".to_owned(),
+            at_nanos: 61_500_000_000,
+            host: "node-1".into(),
+        };
+        let mut record = Record { said, name: "p.1".to_owned(), count: 1, first_nanos: 1_000_000_000, is_combined: false };
+        let mut wanted = json!({
+            "kind": "Event",
+            "apiVersion": "v1",
+            "metadata": { "name": "p.1", "namespace": "n" },
+            "involvedObject": { "kind": "Pod", "namespace": "n", "name": "p" },
+            "reason": "BackOff",
+            "message": "again",
+            "source": { "component": "kubelet", "host": "node-1" },
+            "firstTimestamp": "1970-01-01T00:00:01Z",
+            "lastTimestamp": "1970-01-01T00:01:01Z",
+            "count": 1,
+            "type": "Warning",
+            "reportingComponent": "kubelet",
+            "reportingInstance": "node-1",
+        });
+        assert_eq!(serde_json::to_value(Event::of("kubelet", &record)).unwrap(), wanted);
+        (record.is_combined, record.said.host) = (true, Text::default());
+        wanted["source"] = json!({ "component": "kubelet" });
+        (wanted["reportingComponent"], wanted["reportingInstance"]) = (json!(""), json!(""));
+        assert_eq!(serde_json::to_value(Event::of("kubelet", &record)).unwrap(), wanted);
+    }
 }

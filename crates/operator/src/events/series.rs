@@ -11,12 +11,13 @@ use futures::stream::FuturesUnordered;
 use kube::Client;
 use rkube_machinery::host::Clock;
 use rkube_machinery::{Text, time};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::send::{Sent, create, patch};
-use super::{EventType, Reference, WAITING_MAX, event_name};
+use super::{EventType, Metadata, Reference, WAITING_MAX, event_name};
 use crate::process::held;
 
 /// A series is over when nothing was said for so long; this often it is looked for such ones. Upstream's.
@@ -172,13 +173,13 @@ impl Book {
 async fn write(reporter: Arc<Reporter>, series: Series, known: Known) {
     let namespace = series.regarding.event_namespace();
     let events = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-    let event = event(&reporter, &series, &known);
+    let event = Event::of(&reporter, &series, &known);
     let client = &reporter.client;
     if known.count == 1 {
         create(client, &events, &event).await;
         return;
     }
-    let counted = json!({ "series": event["series"] });
+    let counted = json!({ "series": event.series });
     if patch(client, &events, &known.name, &counted).await == Sent::NotFound
         && create(client, &events, &event).await == Sent::AlreadyExists
     {
@@ -187,28 +188,53 @@ async fn write(reporter: Arc<Reporter>, series: Series, known: Known) {
     }
 }
 
-fn event(reporter: &Reporter, series: &Series, known: &Known) -> Value {
-    let mut event = json!({
-        "kind": "Event",
-        "apiVersion": "events.k8s.io/v1",
-        "metadata": { "name": known.name, "namespace": series.regarding.event_namespace() },
-        "eventTime": time::format_micros(known.first_micros),
-        "reportingController": reporter.controller.as_str(),
-        "reportingInstance": reporter.instance.as_str(),
-        "action": series.action.as_str(),
-        "reason": series.reason.as_str(),
-        "regarding": series.regarding.json(),
-        "note": known.note,
-        "type": series.event_type.as_str(),
-    });
-    if let Some(related) = &series.related {
-        event["related"] = related.json();
+/// As it is sent.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Event<'a> {
+    kind: &'a str,
+    api_version: &'a str,
+    metadata: Metadata<'a>,
+    event_time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    series: Option<Counted>,
+    reporting_controller: &'a str,
+    reporting_instance: &'a str,
+    action: &'a str,
+    reason: &'a str,
+    regarding: &'a Reference,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    related: Option<&'a Reference>,
+    note: &'a str,
+    r#type: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Counted {
+    count: u32,
+    last_observed_time: String,
+}
+
+impl<'a> Event<'a> {
+    fn of(reporter: &'a Reporter, series: &'a Series, known: &'a Known) -> Event<'a> {
+        let counted = || Counted { count: known.count, last_observed_time: time::format_micros(known.last_micros) };
+        Event {
+            kind: "Event",
+            api_version: "events.k8s.io/v1",
+            metadata: Metadata { name: &known.name, namespace: series.regarding.event_namespace() },
+            event_time: time::format_micros(known.first_micros),
+            series: (known.count > 1).then(counted),
+            reporting_controller: &reporter.controller,
+            reporting_instance: &reporter.instance,
+            action: &series.action,
+            reason: &series.reason,
+            regarding: &series.regarding,
+            related: series.related.as_ref(),
+            note: &known.note,
+            r#type: series.event_type.as_str(),
+        }
     }
-    if known.count > 1 {
-        let last = time::format_micros(known.last_micros);
-        event["series"] = json!({ "count": known.count, "lastObservedTime": last });
-    }
-    event
 }
 
 #[cfg(test)]
