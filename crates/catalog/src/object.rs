@@ -148,16 +148,20 @@ impl Object {
 
     /// The object as a tree, with its resource version. Bytes that were parsed once parse again.
     pub fn value(&self, revision: u64) -> Value {
-        self.with_version(json::parse(&self.bytes), revision)
+        self.versioned(json::parse(&self.bytes).unwrap_or_default(), revision)
     }
 
     /// The same for a write, which hardly ever looks into what owners have: that stays text, see [`json::parse_stored`].
     pub fn value_to_change(&self, revision: u64) -> Value {
-        self.with_version(json::parse_stored(&self.bytes), revision)
+        self.versioned(json::parse_stored(&self.bytes).unwrap_or_default(), revision)
     }
 
-    fn with_version(&self, parsed: Result<Value, json::SyntaxError>, revision: u64) -> Value {
-        let mut value = parsed.unwrap_or_default();
+    /// A tree of nothing but what stands at these paths, and the resource version.
+    pub fn parts(&self, paths: &[&[Text]], revision: u64) -> Value {
+        self.versioned(json::parse_parts(&self.bytes, paths).unwrap_or_default(), revision)
+    }
+
+    fn versioned(&self, mut value: Value, revision: u64) -> Value {
         if revision > 0 {
             place_version(&mut value, revision, self.sorted);
         }

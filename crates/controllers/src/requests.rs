@@ -78,10 +78,15 @@ pub async fn get(client: &Client, path: &str) -> Result<Written, kube::Error> {
 
 /// The whole object.
 pub async fn get_value(client: &Client, path: &str) -> Result<Value, kube::Error> {
+    serde_json::from_str(&get_text(client, path).await?).map_err(kube::Error::SerdeError)
+}
+
+/// The whole object, as text.
+pub async fn get_text(client: &Client, path: &str) -> Result<String, kube::Error> {
     let request = Request::builder().method(Method::GET).uri(path).body(Vec::new());
-    client
-        .request(request.map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))?)
-        .await
+    let request =
+        request.map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))?;
+    client.request_text(request).await
 }
 
 /// A list of nothing but metadata.

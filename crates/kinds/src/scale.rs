@@ -20,7 +20,26 @@ pub const COLUMNS: &[Column] = &[
     AGE,
 ];
 
+/// What a scale has of the object's metadata.
+static METADATA: [[Text; 2]; 5] = [
+    metadata("name"),
+    metadata("namespace"),
+    metadata("uid"),
+    metadata("resourceVersion"),
+    metadata("creationTimestamp"),
+];
+
+const fn metadata(field: &'static str) -> [Text; 2] {
+    [Text::new_static("metadata"), Text::new_static(field)]
+}
+
 impl ScalePaths {
+    /// Where all lies that a scale is made of.
+    pub fn sources(&self) -> Vec<&[Text]> {
+        let own = [&*self.spec_replicas, &*self.status_replicas, &*self.selector];
+        METADATA.iter().map(<[Text; 2]>::as_slice).chain(own).collect()
+    }
+
     /// The object's scale, without managed fields.
     pub fn scale_of(&self, object: &Value) -> Result<Value, ParseError> {
         let selector = object.at(&self.selector);
@@ -31,8 +50,8 @@ impl ScalePaths {
             SelectorForm::Text => selector.as_str().to_owned(),
         };
         let mut metadata = Value::object();
-        for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-            let value = object.get("metadata").get(field);
+        for [parent, field] in &METADATA {
+            let value = object.get(parent).get(field);
             if !value.is_null() {
                 metadata.set(field, value.clone());
             }

@@ -49,7 +49,7 @@ impl Manager {
         let owner = Owner { kind: &AUTOSCALER, item: &autoscaler.item, client: &self.client, events: &self.events };
         let now = self.clock.now_micros();
         let mut status = autoscaler.status.clone();
-        let mut scale = match self.scale(&autoscaler).await {
+        let scale = match self.scale(&autoscaler).await {
             Ok(scale) => scale,
             Err(error) => {
                 owner.warn("FailedGetScale", error.clone());
@@ -88,7 +88,7 @@ impl Manager {
         };
         status.current_replicas = current;
         if wanted.replicas != current {
-            self.rescale(owner, &autoscaler, key, &mut scale, &wanted, &mut status).await?;
+            self.rescale(owner, &autoscaler, key, &scale, &wanted, &mut status).await?;
             status.last_scale_time = Some(time::format_seconds(self.clock.now_seconds()));
         }
         status.desired_replicas = wanted.replicas;
@@ -173,7 +173,7 @@ impl Manager {
         owner: Owner<'_>,
         autoscaler: &Autoscaler,
         key: &Key,
-        scale: &mut Scale,
+        scale: &Scale,
         wanted: &Wanted,
         status: &mut Status,
     ) -> Result<(), String> {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use parking_lot::RwLock;
-use rkube_operator::kube::Client;
+use rkube_operator::kube::{self, Client};
 use rkube_operator::{Caches, Discovered};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::horizontal_pod_autoscalers::plan::Target;
@@ -83,43 +84,68 @@ impl Place {
 pub struct Scale {
     path: String,
     asked: String,
-    value: Value,
+    text: String,
+    read: Read,
+}
+
+/// What is read of a scale.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Read {
+    spec: Spec,
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    replicas: Option<i32>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    replicas: Option<i32>,
+    selector: Option<String>,
 }
 
 impl Scale {
     pub async fn get(client: &Client, place: &Place, namespace: &str, name: &str) -> Result<Scale, String> {
         let path = place.scale_path(namespace, name);
         let asked = format!("{} {name}", place.plural);
-        match requests::get_value(client, &path).await {
-            Ok(value) => Ok(Scale { path, asked, value }),
+        let answer = requests::get_text(client, &path).await.and_then(|text| {
+            let read = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
+            Ok((text, read))
+        });
+        match answer {
+            Ok((text, read)) => Ok(Scale { path, asked, text, read }),
             Err(error) => Err(requests::message_for(&error, &format!("get {asked}"))),
         }
     }
 
     pub fn target(&self) -> Target {
-        let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok()).unwrap_or(0);
-        Target {
-            replicas: number(&self.value["spec"]["replicas"]),
-            status_replicas: number(&self.value["status"]["replicas"]),
-        }
+        let Read { spec, status } = &self.read;
+        Target { replicas: spec.replicas.unwrap_or(0), status_replicas: status.replicas.unwrap_or(0) }
     }
 
     pub fn selector(&self) -> &str {
-        self.value["status"]["selector"].as_str().unwrap_or_default()
+        self.read.status.selector.as_deref().unwrap_or_default()
     }
 
-    pub async fn set(&mut self, client: &Client, replicas: i32) -> Result<(), String> {
+    pub async fn set(&self, client: &Client, replicas: i32) -> Result<(), String> {
+        let failed = |error| requests::message_for(&error, &format!("put {}", self.asked));
+        let mut latest: Option<String> = None;
         let mut tries = 1;
         loop {
-            self.value["spec"]["replicas"] = replicas.into();
-            let Err(error) = requests::replace(client, &self.path, &self.value).await else { return Ok(()) };
+            let text: &str = latest.as_deref().unwrap_or(&self.text);
+            let mut value: Value = serde_json::from_str(text).map_err(|error| failed(kube::Error::SerdeError(error)))?;
+            value["spec"]["replicas"] = replicas.into();
+            let Err(error) = requests::replace(client, &self.path, &value).await else { return Ok(()) };
             if !requests::is_conflict(&error) || tries >= TRIES_MAX {
-                return Err(requests::message_for(&error, &format!("put {}", self.asked)));
+                return Err(failed(error));
             }
             tries += 1;
-            if let Ok(latest) = requests::get_value(client, &self.path).await {
-                self.value = latest;
-            }
+            latest = requests::get_text(client, &self.path).await.ok().or(latest);
             tokio::time::sleep(PAUSE).await;
         }
     }

@@ -50,7 +50,11 @@ impl Request<'_> {
 
     async fn scale_answer(&self, entry: &Entry, now: i64) -> Result<Answer, Status> {
         let (paths, schema) = self.scale_form()?;
-        let scale = scale_of(&self.working_form(entry).await?, &paths, schema)?;
+        let object = match self.served.is_custom() {
+            true => self.working_form(entry).await?,
+            false => entry.object.parts(&paths.sources(), entry.revision),
+        };
+        let scale = scale_of(&object, &paths, schema)?;
         if let Transform::Table(version) = self.accept.transform {
             let table = one_row(&COLUMNS, version, &scale, &self.query.include_object, now);
             return Ok(value_answer(StatusCode::OK, self.accept, &table, None));
