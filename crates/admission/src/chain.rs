@@ -1,5 +1,6 @@
 //! The plugins in their order, asked one after the other.
 
+use rkube_catalog::Guard;
 use rkube_machinery::{Status, Value};
 
 use crate::{Attributes, Plugin, Step};
@@ -49,6 +50,16 @@ impl Chain {
             }
         }
         Ok(())
+    }
+
+    /// What must not change until the new object is stored. There is one such thing at most, and one plugin that names it.
+    pub fn guard(&self, attributes: &Attributes<'_>) -> Result<Option<Guard>, Status> {
+        for plugin in self.plugins.iter().filter(|plugin| plugin.handles(attributes)) {
+            if let Some(guard) = plugin.guard(attributes)? {
+                return Ok(Some(guard));
+            }
+        }
+        Ok(None)
     }
 }
 

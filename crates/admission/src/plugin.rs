@@ -1,6 +1,7 @@
 //! What a plugin is.
 
 use futures::future::BoxFuture;
+use rkube_catalog::Guard;
 use rkube_machinery::{Status, Value};
 
 use crate::Attributes;
@@ -24,6 +25,12 @@ pub trait Plugin: Send + Sync {
     /// Looks at the object as it will be stored. On deletions it is null, and what goes is `attributes.old`.
     fn validate<'a>(&'a self, _attributes: &'a mut Attributes<'_>, _object: &'a Value) -> Step<'a> {
         Step::Now(Ok(()))
+    }
+
+    /// Asked last, when a new object is about to be stored: what must then be as the plugin sees it now. If it is not, the
+    /// plugin is asked again.
+    fn guard(&self, _attributes: &Attributes<'_>) -> Result<Option<Guard>, Status> {
+        Ok(None)
     }
 }
 

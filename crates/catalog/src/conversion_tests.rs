@@ -131,7 +131,7 @@ impl House {
 
     async fn write(&self, name: &str, change: Change) -> Revision {
         let key = format!("/registry/example.com/apps/default/{name}");
-        self.store.write(Write { key: key.into(), expect: Expect::Anything, change }).await.unwrap()
+        self.store.write(Write { key: key.into(), expect: Expect::Anything, change, guard: None }).await.unwrap()
     }
 
     /// What a list in this version shows: the objects' names and their field, and the list's revision.
@@ -238,6 +238,7 @@ async fn a_version_is_converted_when_it_is_read_and_follows() {
         key: "/registry/other/x".into(),
         expect: Expect::Anything,
         change: Change::Put { value: "{}".into(), lease: None, note: None },
+        guard: None,
     };
     let later = house.store.write(other).await.unwrap();
     assert_eq!(house.list("v1").await.unwrap().1, later);

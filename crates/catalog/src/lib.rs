@@ -35,5 +35,6 @@ pub use gate::{Gate, Inside};
 pub use object::Object;
 pub use resource::{Gone, Items, Resource, Subscription};
 pub use ring::{Limit, Taken};
+pub use rkube_store::Guard;
 pub use served::Served;
 pub use versions::{Converted, Converter};

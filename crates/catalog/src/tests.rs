@@ -186,7 +186,7 @@ async fn a_closed_cache_lets_the_store_go() {
 async fn put(store: &Arc<dyn Store>, key: &str, name: &str) -> Revision {
     let value = format!(r#"{{"metadata":{{"name":"{name}","namespace":"default","uid":"u"}}}}"#);
     let change = Change::Put { value: value.into(), lease: None, note: None };
-    store.write(Write { key: key.into(), expect: Expect::Anything, change }).await.unwrap()
+    store.write(Write { key: key.into(), expect: Expect::Anything, change, guard: None }).await.unwrap()
 }
 
 fn alone(kind: Arc<Kind>) -> Definition {

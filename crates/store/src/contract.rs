@@ -1,7 +1,8 @@
 //! What every backend promises.
 //!
 //! - One global [`Revision`] that every committed write raises by at least one; each write's revision is unique.
-//! - Compare-and-swap on a key's revision ([`Expect`]); a write is applied whole or not at all.
+//! - Compare-and-swap on a key's revision ([`Expect`]), and if need be on that of one more key ([`Guard`]); a write is applied
+//!   whole or not at all.
 //! - A write is visible to reads and delivered to every watch **before** it is acknowledged, and only after it is
 //!   as durable as the backend makes it.
 //! - Watches deliver every change under their prefix exactly once, in revision order, without gaps, or end with
@@ -41,6 +42,26 @@ pub enum Expect {
     Revision(Revision),
 }
 
+impl Expect {
+    /// Whether a key at this revision is as expected.
+    pub(crate) fn holds(self, current: Option<Revision>, deletes: bool) -> bool {
+        let holds = match self {
+            Expect::Anything => true,
+            Expect::Absent => current.is_none(),
+            Expect::Revision(revision) => current == Some(revision),
+        };
+        holds && !(deletes && current.is_none())
+    }
+}
+
+/// Another key that must still be there as it was last written at this revision, or the write does not happen. It may be a
+/// key that others write: nobody needs to own it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    pub key: Arc<str>,
+    pub revision: Revision,
+}
+
 #[derive(Clone)]
 pub enum Change {
     Put { value: Bytes, lease: Option<LeaseId>, note: Option<Note> },
@@ -52,6 +73,8 @@ pub struct Write {
     pub key: Arc<str>,
     pub expect: Expect,
     pub change: Change,
+    /// Looked at when the key itself is as expected.
+    pub guard: Option<Guard>,
 }
 
 /// The answer to a read of a range.
@@ -148,6 +171,9 @@ pub enum Error {
     /// The write's [`Expect`] did not hold. `current` is the key's revision now, `None` if it is absent.
     #[error("the key is at {current:?}, not as the write expects")]
     Conflict { current: Option<Revision> },
+    /// The write's [`Guard`] is not as it was. `current` is its revision now, `None` if it is absent.
+    #[error("what guards the key is at {current:?}, not as the write expects")]
+    Guarded { current: Option<Revision> },
     #[error("revision {requested} is too old, the oldest one kept is {oldest}")]
     Compacted { requested: Revision, oldest: Revision },
     #[error("revision {requested} is in the future, the newest is {newest}")]

@@ -14,7 +14,7 @@ async fn values_cost_little_more_than_their_bytes() {
     for index in 0..OBJECTS {
         let key = format!("/registry/pods/namespace-{:03}/pod-{index:06}", index % 100);
         let change = Change::Put { value: vec![7; VALUE_BYTES].into(), lease: None, note: None };
-        store.write(Write { key: key.into(), expect: Expect::Absent, change }).await.unwrap();
+        store.write(Write { key: key.into(), expect: Expect::Absent, change, guard: None }).await.unwrap();
     }
     let all = resident_bytes() - before;
     // Everything but the newest state is let go.

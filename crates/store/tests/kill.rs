@@ -119,7 +119,7 @@ async fn count_up(store: &dyn Store, key: &str) {
     let expect = found.map_or(Expect::Absent, |found| Expect::Revision(found.mod_revision));
     let value = format!("{count} ").repeat(1000).into();
     let change = Change::Put { value, lease: None, note: None };
-    store.write(Write { key: key.into(), expect, change }).await.unwrap();
+    store.write(Write { key: key.into(), expect, change, guard: None }).await.unwrap();
     // One write call per line, and the parent takes only whole ones.
     std::io::stdout().write_all(format!("acknowledged {key} {count} .\n").as_bytes()).unwrap();
 }

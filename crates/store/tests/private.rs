@@ -110,7 +110,7 @@ async fn links_are_not_followed() {
 async fn open(directory: &Path) -> Embedded {
     let store = Embedded::open(directory, OpenOptions::default()).await.unwrap();
     let change = Change::Put { value: "secret".into(), lease: None, note: None };
-    store.write(Write { key: "a".into(), expect: Expect::Anything, change }).await.unwrap();
+    store.write(Write { key: "a".into(), expect: Expect::Anything, change, guard: None }).await.unwrap();
     store
 }
 

@@ -1,7 +1,11 @@
 //! NamespaceLifecycle: nothing is made in a namespace that is not there or is going; some namespaces never go.
+//!
+//! Upstream waits some seconds before it empties a namespace, for those who were admitted before its deletion. Here the
+//! namespace guards what is made in it: the store takes the object only while the namespace is as it was looked at.
 
 use std::time::Duration;
 
+use rkube_catalog::{Guard, Object};
 use rkube_machinery::status::Cause;
 use rkube_machinery::{GroupResource, Status, Value};
 
@@ -39,26 +43,43 @@ impl Plugin for NamespaceLifecycle {
             self.check(attributes, object)
         }))
     }
+
+    fn guard(&self, attributes: &Attributes<'_>) -> Result<Option<Guard>, Status> {
+        if !attributes.is_create() {
+            return Ok(None);
+        }
+        let Some((namespace, guard)) = self.namespaces.guarded("", attributes.namespace) else {
+            return Err(missing(attributes));
+        };
+        check_stays(&namespace, attributes, &Value::Null)?;
+        Ok(Some(guard))
+    }
 }
 
 impl NamespaceLifecycle {
     fn check(&self, attributes: &Attributes<'_>, object: &Value) -> Result<(), Status> {
-        let name = attributes.namespace;
-        let Some(namespace) = self.namespaces.find("", name) else {
-            return Err(Status::not_found(&GroupResource::new("", "namespaces"), name));
-        };
-        if !attributes.is_create() || !namespace.deleting {
-            return Ok(());
-        }
-        let why = format!("unable to create new content in namespace {name} because it is being terminated");
-        let mut status = attributes.forbidden(object, why);
-        status.details.get_or_insert_default().causes.push(Cause {
-            reason: "NamespaceTerminating".to_owned(),
-            message: format!("namespace {name} is being terminated"),
-            field: "metadata.namespace".to_owned(),
-        });
-        Err(status)
+        let namespace = self.namespaces.find("", attributes.namespace).ok_or_else(|| missing(attributes))?;
+        if attributes.is_create() { check_stays(&namespace, attributes, object) } else { Ok(()) }
     }
+}
+
+fn missing(attributes: &Attributes<'_>) -> Status {
+    Status::not_found(&GroupResource::new("", "namespaces"), attributes.namespace)
+}
+
+fn check_stays(namespace: &Object, attributes: &Attributes<'_>, object: &Value) -> Result<(), Status> {
+    if !namespace.deleting {
+        return Ok(());
+    }
+    let name = attributes.namespace;
+    let why = format!("unable to create new content in namespace {name} because it is being terminated");
+    let mut status = attributes.forbidden(object, why);
+    status.details.get_or_insert_default().causes.push(Cause {
+        reason: "NamespaceTerminating".to_owned(),
+        message: format!("namespace {name} is being terminated"),
+        field: "metadata.namespace".to_owned(),
+    });
+    Err(status)
 }
 
 /// A review of access says nothing about whether its namespace is there.

@@ -97,7 +97,7 @@ impl NodePorts {
 
     pub async fn create(&self, store: &dyn Store, port: u16, owner: &Owner) -> Result<(), PoolError> {
         let change = Change::Put { value: text(owner).into(), lease: None, note: None };
-        let made = store.write(Write { key: key(port).into(), expect: Expect::Absent, change }).await;
+        let made = store.write(Write { key: key(port).into(), expect: Expect::Absent, change, guard: None }).await;
         if matches!(made, Ok(_) | Err(store::Error::Conflict { .. })) {
             self.known.lock().insert(port);
         }
@@ -110,7 +110,7 @@ impl NodePorts {
 }
 
 async fn remove(store: &dyn Store, port: u16, expect: Expect) -> store::Result<()> {
-    match store.write(Write { key: key(port).into(), expect, change: Change::Delete }).await {
+    match store.write(Write { key: key(port).into(), expect, change: Change::Delete, guard: None }).await {
         Ok(_) | Err(store::Error::Conflict { .. }) => Ok(()),
         Err(error) => Err(error),
     }

@@ -34,7 +34,10 @@ impl Membership {
         self.lease = Some(lease);
         let value = SocketAddr::new(self.own.address, self.own.port).to_string().into();
         let change = Change::Put { value, lease: Some(lease), note: None };
-        self.store.write(Write { key: key(self.own).into(), expect: Expect::Anything, change }).await.map(drop)
+        self.store
+            .write(Write { key: key(self.own).into(), expect: Expect::Anything, change, guard: None })
+            .await
+            .map(drop)
     }
 
     /// Everybody who is there, in order.
@@ -62,7 +65,7 @@ impl Membership {
     pub async fn forget_others(&self) -> Result<(), Error> {
         for item in self.store.range(RangeQuery::prefix(PREFIX)).await?.items {
             if *item.key != key(self.own) {
-                let gone = Write { key: item.key, expect: Expect::Anything, change: Change::Delete };
+                let gone = Write { key: item.key, expect: Expect::Anything, change: Change::Delete, guard: None };
                 self.store.write(gone).await?;
             }
         }

@@ -1,7 +1,7 @@
 //! The way of every write through admission.
 
 use rkube_admission::{Attributes, ObjectKind, Operation, OperationOptions, Rounds};
-use rkube_catalog::Served;
+use rkube_catalog::{Guard, Served};
 use rkube_machinery::{Status, Value};
 
 use super::write::Write;
@@ -64,6 +64,11 @@ impl Write<'_> {
         let warnings = attributes.warnings;
         self.warnings.extend(warnings);
         admitted
+    }
+
+    /// What must not change until the new object is stored.
+    pub(super) fn guard(&self, write: Admission<'_>) -> Result<Option<Guard>, Status> {
+        self.registry.admission.guard(&self.attributes(&write))
     }
 
     /// Both phases of a write that comes without an object, or with one that stays as it is.

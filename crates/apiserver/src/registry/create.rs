@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use rkube_kinds::lifecycle;
 use rkube_machinery::names::generated;
-use rkube_machinery::{Status, Text, Value};
+use rkube_machinery::{GroupResource, Status, Text, Value};
 use rkube_store::Expect;
 
 use super::admit::Admission;
+use super::cache_error;
 use super::engine::{self, CompareAndSwap, Place, Seen, Verdict};
 use super::metadata;
 use super::metadata::Stage;
@@ -17,6 +18,9 @@ use rkube_catalog::{Entry, Inside};
 
 /// How often another name is tried when a generated one is taken.
 const GENERATE_ATTEMPTS_MAX: usize = 8;
+
+/// How often a new object is put whose namespace was written meanwhile.
+const GUARDED_ATTEMPTS_MAX: usize = 16;
 
 /// Which verb makes the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,10 +179,25 @@ impl<'a> Write<'a> {
             }
             value.object_mut("metadata").remove("selfLink");
         }
-        let put = place.put(value, Expect::Absent).await?;
+        let put = self.put_new(place, value, name).await?;
         // What stores nothing leaves the version as it was given.
         let revision = |entry: &Entry| if place.is_dry_run() { version } else { entry.revision };
         Ok(put.map(|entry| Written { entry: Entry { revision: revision(&entry), ..entry }, created: true }))
+    }
+
+    /// Stores it, if what admission rests upon is still so.
+    async fn put_new(&self, place: &Place<'_>, value: Value, name: &str) -> Result<Verdict<Entry>, Status> {
+        let object = place.kept_form(&value);
+        // The tree is still in this core's cache, and another request can use its memory while this one waits.
+        drop(value);
+        for _ in 0..GUARDED_ATTEMPTS_MAX {
+            let guard = self.guard(Admission::create(name))?;
+            if let Some(put) = place.put_guarded(object.clone(), Expect::Absent, guard).await? {
+                return Ok(put);
+            }
+            self.registry.catalog.cache().fresh().await.map_err(cache_error)?;
+        }
+        Err(Status::modified(&GroupResource::new("", "namespaces"), &self.request.info.namespace))
     }
 
     /// The name is another object's, which may be on its way out.

@@ -138,7 +138,8 @@ impl Scale {
         let mut tries = 1;
         loop {
             let text: &str = latest.as_deref().unwrap_or(&self.text);
-            let mut value: Value = serde_json::from_str(text).map_err(|error| failed(kube::Error::SerdeError(error)))?;
+            let mut value: Value =
+                serde_json::from_str(text).map_err(|error| failed(kube::Error::SerdeError(error)))?;
             value["spec"]["replicas"] = replicas.into();
             let Err(error) = requests::replace(client, &self.path, &value).await else { return Ok(()) };
             if !requests::is_conflict(&error) || tries >= TRIES_MAX {

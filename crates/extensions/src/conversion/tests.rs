@@ -224,7 +224,7 @@ async fn the_catalog_reads_and_writes_by_a_webhook() {
         assert_eq!(stored.str("name"), format!("app-{name}"));
         let key = one.stored().key("ns", name).into();
         let change = Change::Put { value: json::to_string(&stored).into(), lease: None, note: None };
-        store.write(Write { key, expect: Expect::Absent, change }).await.unwrap();
+        store.write(Write { key, expect: Expect::Absent, change, guard: None }).await.unwrap();
     }
     let (items, _) = one.readable().await.unwrap().snapshot();
     let names: Vec<String> = items.values().map(|entry| entry.object.tree().str("appName").to_owned()).collect();

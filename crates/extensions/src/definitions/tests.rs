@@ -151,7 +151,7 @@ impl Server {
             true => Change::Delete,
             false => Change::Put { value: object.stored(), lease: None, note: Some(object) },
         };
-        let written = self.store.write(Write { key: key.into(), expect, change }).await;
+        let written = self.store.write(Write { key: key.into(), expect, change, guard: None }).await;
         written.map(drop).map_err(|_| Status::conflict(&GroupResource::default(), "", "changed"))
     }
 
@@ -161,7 +161,7 @@ impl Server {
             r#"{{"apiVersion":"example.com/v1","kind":"Foo","metadata":{{"name":"{name}","namespace":"default","uid":"u"}}}}"#
         );
         let change = Change::Put { value: value.into(), lease: None, note: None };
-        self.store.write(Write { key: key.into(), expect: Expect::Absent, change }).await.unwrap();
+        self.store.write(Write { key: key.into(), expect: Expect::Absent, change, guard: None }).await.unwrap();
     }
 
     fn find(&self, plural: &str) -> Option<Value> {
@@ -193,7 +193,8 @@ impl Requests for Server {
             }
             let key = served.stored().key(&entry.object.namespace, &entry.object.name);
             let expect = Expect::Revision(entry.revision);
-            let deleted = self.store.write(Write { key: key.into(), expect, change: Change::Delete }).await;
+            let deleted =
+                self.store.write(Write { key: key.into(), expect, change: Change::Delete, guard: None }).await;
             deleted.map(drop).map_err(|error| Status::internal(error.to_string()))
         })
     }

@@ -216,7 +216,7 @@ async fn catalog(objects: &[(&str, &str)]) -> Arc<Catalog> {
     for (key, object) in objects {
         let change = Change::Put { value: Bytes::copy_from_slice(object.as_bytes()), lease: None, note: None };
         let key = format!("/registry/{key}").into();
-        store.write(Write { key, expect: Expect::Anything, change }).await.unwrap();
+        store.write(Write { key, expect: Expect::Anything, change, guard: None }).await.unwrap();
     }
     let kinds = [("", "services"), ("discovery.k8s.io", "endpointslices"), ("", "endpoints")];
     let kinds = kinds.map(|(group, resource)| rkube_kinds::find(group, "v1", resource).unwrap().clone());

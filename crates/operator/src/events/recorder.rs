@@ -154,7 +154,8 @@ mod tests {
             at_nanos: 61_500_000_000,
             host: "node-1".into(),
         };
-        let mut record = Record { said, name: "p.1".to_owned(), count: 1, first_nanos: 1_000_000_000, is_combined: false };
+        let mut record =
+            Record { said, name: "p.1".to_owned(), count: 1, first_nanos: 1_000_000_000, is_combined: false };
         let mut wanted = json!({
             "kind": "Event",
             "apiVersion": "v1",

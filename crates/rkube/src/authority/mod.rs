@@ -108,7 +108,7 @@ pub async fn agree(store: &dyn Store, place: &Place<'_>) -> Result<(), Error> {
 /// False: another was first.
 async fn publish(store: &dyn Store, record: &str) -> Result<bool, Error> {
     let change = Change::Put { value: record.to_owned().into(), lease: None, note: None };
-    match store.write(Write { key: Arc::from(KEY), expect: Expect::Absent, change }).await {
+    match store.write(Write { key: Arc::from(KEY), expect: Expect::Absent, change, guard: None }).await {
         Ok(_) => Ok(true),
         Err(rkube_store::Error::Conflict { .. }) => Ok(false),
         Err(error) => Err(error.into()),
@@ -239,7 +239,7 @@ mod tests {
         files::replace(&given, &"x".repeat(40), Readers::Owner).unwrap();
         assert!(matches!(attempt().await, Error::WrongSecret { .. }));
         let change = Change::Put { value: "nonsense".into(), lease: None, note: None };
-        store.write(Write { key: Arc::from(KEY), expect: Expect::Anything, change }).await.unwrap();
+        store.write(Write { key: Arc::from(KEY), expect: Expect::Anything, change, guard: None }).await.unwrap();
         assert!(matches!(attempt().await, Error::Damaged));
         assert!(!second.path().join("pki/ca.crt").exists());
     }

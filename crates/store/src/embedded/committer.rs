@@ -113,7 +113,7 @@ enum Answer {
         reply: oneshot::Sender<Result<Revision>>,
         result: Result<Revision>,
         /// Of a deletion: what it asked for.
-        deletion: Option<(Arc<str>, Expect)>,
+        deletion: Option<Write>,
     },
     Grant(oneshot::Sender<Result<LeaseId>>, Result<LeaseId>),
     EndLease(oneshot::Sender<Result<()>>),
@@ -296,9 +296,8 @@ impl Committer {
         let mut stage = Stage::begin(&self.core.state.read());
         for answer in answers {
             match answer {
-                Answer::Write { result, deletion: Some((key, expect)), .. } => {
-                    let write = Write { key: key.clone(), expect: *expect, change: Change::Delete };
-                    *result = stage.write(&self.core.state.read(), write);
+                Answer::Write { result, deletion: Some(write), .. } => {
+                    *result = stage.write(&self.core.state.read(), write.clone());
                 }
                 Answer::Write { result, deletion: None, .. } => *result = Err(refusal.clone()),
                 Answer::Grant(_, granted) => *granted = Err(refusal.clone()),
@@ -401,7 +400,7 @@ fn stage_write(
     reply: oneshot::Sender<Result<Revision>>,
     refusal: Option<&Error>,
 ) -> Answer {
-    let deletion = matches!(write.change, Change::Delete).then(|| (write.key.clone(), write.expect));
+    let deletion = matches!(write.change, Change::Delete).then(|| write.clone());
     let result = match refusal {
         Some(error) if deletion.is_none() => Err(error.clone()),
         _ => stage.write(state, write),

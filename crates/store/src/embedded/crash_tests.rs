@@ -63,7 +63,7 @@ pub(crate) async fn write_until_it_fails(
             Some(value) => Change::Put { value, lease: None, note: None },
             None => Change::Delete,
         };
-        match store.write(Write { key: key.as_str().into(), expect: Expect::Anything, change }).await {
+        match store.write(Write { key: key.as_str().into(), expect: Expect::Anything, change, guard: None }).await {
             Ok(_) => *known = Known { acknowledged: wanted, unknown: Vec::new() },
             Err(Error::Conflict { current: None }) => {}
             Err(Error::NoSpace(_)) => tokio::task::yield_now().await,
@@ -204,7 +204,7 @@ async fn history(disk: &SimulatedDisk) -> Revision {
     let mut last = 0;
     for number in 1..60 {
         let change = Change::Put { value: value_of(number).into(), lease: None, note: None };
-        let write = Write { key: key_of(number).as_str().into(), expect: Expect::Anything, change };
+        let write = Write { key: key_of(number).as_str().into(), expect: Expect::Anything, change, guard: None };
         match store.write(write).await {
             Ok(revision) => last = revision,
             Err(_) => break,
@@ -215,7 +215,7 @@ async fn history(disk: &SimulatedDisk) -> Revision {
 
 pub(crate) async fn put(store: &Embedded, key: &str, value: &str) -> Result<Revision> {
     let change = Change::Put { value: Bytes::copy_from_slice(value.as_bytes()), lease: None, note: None };
-    store.write(Write { key: key.into(), expect: Expect::Anything, change }).await
+    store.write(Write { key: key.into(), expect: Expect::Anything, change, guard: None }).await
 }
 
 pub(crate) async fn value_at(store: &Embedded, key: &str) -> Option<Bytes> {

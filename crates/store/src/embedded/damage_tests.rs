@@ -51,7 +51,7 @@ async fn a_log_inside_a_value_is_not_taken_for_one() {
     let mut log = Vec::new();
     io::Read::read_to_end(&mut disk.read(&log_name(1)).unwrap(), &mut log).unwrap();
     let change = Change::Put { value: log.into(), lease: None, note: None };
-    store.write(Write { key: "log".into(), expect: Expect::Anything, change }).await.unwrap();
+    store.write(Write { key: "log".into(), expect: Expect::Anything, change, guard: None }).await.unwrap();
     drop(store);
     let torn = disk.after_crash(&mut Seed(0));
     torn.damage(&log_name(1), |bytes| *bytes.last_mut().unwrap() ^= 1);

@@ -15,7 +15,7 @@ const KEYS: usize = 20;
 const ATTEMPTS_MAX: usize = 10_000;
 
 async fn delete(store: &Embedded, key: &str) -> Result<Revision> {
-    store.write(Write { key: key.into(), expect: Expect::Anything, change: Change::Delete }).await
+    store.write(Write { key: key.into(), expect: Expect::Anything, change: Change::Delete, guard: None }).await
 }
 
 fn key(number: usize) -> String {
@@ -96,7 +96,7 @@ async fn the_end_of_a_lease_is_a_deletion() {
     let store = open(&disk).unwrap();
     let lease = store.grant_lease(1000).await.unwrap();
     let change = Change::Put { value: "1".into(), lease: Some(lease), note: None };
-    store.write(Write { key: "a".into(), expect: Expect::Anything, change }).await.unwrap();
+    store.write(Write { key: "a".into(), expect: Expect::Anything, change, guard: None }).await.unwrap();
     disk.fill_up_to(0);
     assert_refused(&store).await;
     store.revoke_lease(lease).await.unwrap();

@@ -23,7 +23,7 @@ async fn open(directory: &Path) -> Arc<Embedded> {
 
 async fn put(store: &dyn Store, key: &str, value: Bytes, lease: Option<LeaseId>) -> Revision {
     let change = Change::Put { value, lease, note: None };
-    store.write(Write { key: key.into(), expect: Expect::Anything, change }).await.unwrap()
+    store.write(Write { key: key.into(), expect: Expect::Anything, change, guard: None }).await.unwrap()
 }
 
 async fn keys(store: &dyn Store) -> Vec<String> {

@@ -99,11 +99,11 @@ fn options(endpoint: &str) -> EtcdOptions {
 
 async fn put(store: &Etcd, key: &str, lease: Option<LeaseId>) -> Revision {
     let change = Change::Put { value: "1".into(), lease, note: None };
-    store.write(Write { key: key.into(), expect: Expect::Anything, change }).await.unwrap()
+    store.write(Write { key: key.into(), expect: Expect::Anything, change, guard: None }).await.unwrap()
 }
 
 async fn delete(store: &Etcd, key: &str) -> Revision {
-    let write = Write { key: key.into(), expect: Expect::Anything, change: Change::Delete };
+    let write = Write { key: key.into(), expect: Expect::Anything, change: Change::Delete, guard: None };
     store.write(write).await.unwrap()
 }
 
@@ -313,7 +313,7 @@ async fn a_stopped_etcd_keeps_nobody() {
     let lease = store.grant_lease(1000).await.unwrap();
     signal(&server, "-STOP");
     let change = Change::Put { value: "1".into(), lease: None, note: None };
-    let write = Write { key: "/a".into(), expect: Expect::Anything, change };
+    let write = Write { key: "/a".into(), expect: Expect::Anything, change, guard: None };
     let asked = async {
         tokio::join!(
             async { store.revision().await.is_err() },

@@ -39,7 +39,7 @@ use self::compact::Compactor;
 use self::watch::Watches;
 use self::wire::{
     Compare, CompareResult, CompareTarget, DeleteRangeRequest, PutRequest, RangeRequest, Request, RequestOp, Response,
-    TxnRequest, TxnResponse,
+    ResponseOp, TxnRequest,
 };
 use crate::contract::{
     Change, Error, Expect, KeyValue, LeaseId, Range, RangeQuery, Result, Revision, Sink, Store, WatchHandle, Write,
@@ -100,7 +100,7 @@ impl Etcd {
 
     async fn try_write(&self, write: Write) -> Result<Revision> {
         self.check_open()?;
-        let Write { key, expect, change } = write;
+        let Write { key, expect, change, guard } = write;
         let deletes = matches!(change, Change::Delete);
         if deletes && expect == Expect::Absent {
             // Cannot hold, whatever there is.
@@ -111,15 +111,18 @@ impl Etcd {
             Change::Put { lease, .. } => *lease,
             Change::Delete => None,
         };
+        let mut compare = comparisons(&key, expect, deletes);
+        compare.extend(guard.iter().flat_map(|guard| comparisons(&guard.key, Expect::Revision(guard.revision), false)));
+        let asked = [Some(&*key), guard.as_ref().map(|guard| &*guard.key)];
         let transaction = TxnRequest {
-            compare: comparisons(&key, expect, deletes),
+            compare,
             success: vec![operation(match change {
                 Change::Put { value, lease, .. } => {
                     Request::Put(PutRequest { key: key.as_bytes().to_vec(), value, lease: lease.unwrap_or(0) })
                 }
                 Change::Delete => Request::DeleteRange(DeleteRangeRequest { key: key.as_bytes().to_vec() }),
             })],
-            failure: vec![operation(Request::Range(one(&key)))],
+            failure: asked.into_iter().flatten().map(|key| operation(Request::Range(one(key)))).collect(),
         };
         let answer = self.client.transaction(transaction).await;
         let (response, revision) = answer.map_err(|error| match (&error, lease) {
@@ -129,7 +132,12 @@ impl Etcd {
             _ => error,
         })?;
         if !response.succeeded {
-            return Err(Error::Conflict { current: found_revision(response) });
+            let mut found = response.responses.into_iter().map(found_revision);
+            let current = found.next().flatten();
+            return Err(match found.next() {
+                Some(guard) if expect.holds(current, deletes) => Error::Guarded { current: guard },
+                _ => Error::Conflict { current },
+            });
         }
         self.watches.delivered(&key, revision).await;
         Ok(revision)
@@ -279,10 +287,8 @@ fn comparisons(key: &str, expect: Expect, deletes: bool) -> Vec<Compare> {
     }
 }
 
-fn found_revision(response: TxnResponse) -> Option<Revision> {
-    let Some(Response::Range(range)) = response.responses.into_iter().next()?.response else {
-        return None;
-    };
+fn found_revision(response: ResponseOp) -> Option<Revision> {
+    let Some(Response::Range(range)) = response.response else { return None };
     range.kvs.first().map(|found| found.mod_revision as Revision)
 }
 

@@ -124,13 +124,14 @@ async fn watches_survive_a_restart() {
     for round in 0..30 {
         if round % 10 == 5 {
             server.kill();
-            let write = Write { key: "/a/lost".into(), expect: Expect::Anything, change: Change::Delete };
+            let write = Write { key: "/a/lost".into(), expect: Expect::Anything, change: Change::Delete, guard: None };
             assert!(matches!(store.write(write).await, Err(Error::Unavailable(_))));
             server.restart();
         }
         let revision = loop {
             let change = Change::Put { value: round.to_string().into(), lease: None, note: None };
-            let write = Write { key: format!("/a/{round}").as_str().into(), expect: Expect::Absent, change };
+            let write =
+                Write { key: format!("/a/{round}").as_str().into(), expect: Expect::Absent, change, guard: None };
             match store.write(write).await {
                 Ok(revision) => break revision,
                 Err(Error::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -198,7 +199,7 @@ async fn what_never_fits_is_not_to_be_tried_again() {
     // Beyond what etcd takes, and what gRPC does for it.
     for bytes in [8_500_000, 10_000_000] {
         let change = Change::Put { value: vec![b'x'; bytes].into(), lease: None, note: None };
-        let written = store.write(Write { key: "large".into(), expect: Expect::Absent, change }).await;
+        let written = store.write(Write { key: "large".into(), expect: Expect::Absent, change, guard: None }).await;
         assert!(matches!(written, Err(Error::NoSpace(_))), "{bytes}: {written:?}");
     }
 }

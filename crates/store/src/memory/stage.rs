@@ -37,15 +37,18 @@ impl Stage {
     }
 
     pub(crate) fn write(&mut self, state: &State, write: Write) -> Result<Revision> {
-        let Write { key, expect, change } = write;
-        let now = match self.touched.get(&key) {
-            Some(stamp) => *stamp,
-            None => state
-                .items
-                .get(&key)
-                .map(|item| Stamp { create_revision: item.create_revision, mod_revision: item.mod_revision }),
-        };
-        check(expect, now, matches!(change, Change::Delete))?;
+        let Write { key, expect, change, guard } = write;
+        let now = self.stamp(state, &key);
+        let current = now.map(|stamp| stamp.mod_revision);
+        if !expect.holds(current, matches!(change, Change::Delete)) {
+            return Err(Error::Conflict { current });
+        }
+        if let Some(guard) = guard {
+            let current = self.stamp(state, &guard.key).map(|stamp| stamp.mod_revision);
+            if current != Some(guard.revision) {
+                return Err(Error::Guarded { current });
+            }
+        }
         let revision = self.revision + 1;
         let (op, stamp) = match change {
             Change::Put { value, lease, note } => {
@@ -81,17 +84,18 @@ impl Stage {
         self.ops.push(Op::Revoke { id });
     }
 
+    /// The key as the writes so far leave it.
+    fn stamp(&self, state: &State, key: &Arc<str>) -> Option<Stamp> {
+        match self.touched.get(key) {
+            Some(stamp) => *stamp,
+            None => state
+                .items
+                .get(key)
+                .map(|item| Stamp { create_revision: item.create_revision, mod_revision: item.mod_revision }),
+        }
+    }
+
     fn has_lease(&self, state: &State, id: LeaseId) -> bool {
         (state.leases.next_id()..self.next_lease).contains(&id) || state.leases.contains(id)
     }
-}
-
-fn check(expect: Expect, now: Option<Stamp>, delete: bool) -> Result<()> {
-    let current = now.map(|stamp| stamp.mod_revision);
-    let holds = match expect {
-        Expect::Anything => true,
-        Expect::Absent => current.is_none(),
-        Expect::Revision(revision) => current == Some(revision),
-    };
-    if holds && !(delete && current.is_none()) { Ok(()) } else { Err(Error::Conflict { current }) }
 }

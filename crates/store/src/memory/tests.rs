@@ -15,7 +15,7 @@ async fn passes_the_suite() {
 
 async fn put(store: &Memory, key: &str, lease: Option<LeaseId>, note: Option<Note>) -> Revision {
     let change = Change::Put { value: Bytes::from_static(b"value"), lease, note };
-    store.write(Write { key: key.into(), expect: Expect::Anything, change }).await.unwrap()
+    store.write(Write { key: key.into(), expect: Expect::Anything, change, guard: None }).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +136,7 @@ async fn shutdown_ends_watches_and_refuses_writes() {
     let _watch = store.watch("", None, Box::new(Ended(ended.clone()))).await.unwrap();
     store.shutdown().await;
     assert!(matches!(*ended.lock(), Some(Error::Unavailable(_))));
-    let write = Write { key: "a".into(), expect: Expect::Anything, change: Change::Delete };
+    let write = Write { key: "a".into(), expect: Expect::Anything, change: Change::Delete, guard: None };
     assert!(matches!(store.write(write).await, Err(Error::Unavailable(_))));
     assert!(store.watch("", None, Box::new(Ended(ended))).await.is_err());
 }

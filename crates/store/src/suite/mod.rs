@@ -34,7 +34,8 @@ macro_rules! cases {
 
 cases! {
     writes: compares_and_swaps, tells_conflicts, orders_concurrent_writes, reads_its_writes,
-        one_of_many_creators_wins, cancelled_writes_are_whole, carries_any_value, carries_any_key;
+        one_of_many_creators_wins, cancelled_writes_are_whole, carries_any_value, carries_any_key, keeps_to_guards,
+        one_of_a_guard_and_the_guarded_wins;
     reads: limits_and_counts, reads_as_of_a_revision, refuses_the_future, refuses_the_compacted_past,
         ranges_have_edges;
     watches: delivers_before_acknowledging, resumes_without_gaps, refuses_a_compacted_start, keeps_to_its_prefix,

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::Place;
 use crate::contract::{
-    Batch, Change, Error, Event, EventKind, Expect, LeaseId, Range, RangeQuery, Result, Revision, Sink, WatchHandle,
-    Write,
+    Batch, Change, Error, Event, EventKind, Expect, Guard, LeaseId, Range, RangeQuery, Result, Revision, Sink,
+    WatchHandle, Write,
 };
 
 /// Longer than anything takes that should happen.
@@ -26,16 +26,23 @@ impl Place {
 
     pub(crate) async fn put_bytes(&self, name: &str, expect: Expect, value: Bytes) -> Result<Revision> {
         let change = Change::Put { value, lease: None, note: None };
-        self.store.write(Write { key: self.key(name), expect, change }).await
+        self.store.write(Write { key: self.key(name), expect, change, guard: None }).await
+    }
+
+    /// Puts a new value if another one is as it was.
+    pub(crate) async fn put_guarded(&self, name: &str, guard: &str, revision: Revision) -> Result<Revision> {
+        let change = Change::Put { value: Bytes::from_static(b"guarded"), lease: None, note: None };
+        let guard = Some(Guard { key: self.key(guard), revision });
+        self.store.write(Write { key: self.key(name), expect: Expect::Absent, change, guard }).await
     }
 
     pub(crate) async fn put_leased(&self, name: &str, lease: LeaseId) -> Result<Revision> {
         let change = Change::Put { value: Bytes::from_static(b"leased"), lease: Some(lease), note: None };
-        self.store.write(Write { key: self.key(name), expect: Expect::Anything, change }).await
+        self.store.write(Write { key: self.key(name), expect: Expect::Anything, change, guard: None }).await
     }
 
     pub(crate) async fn delete(&self, name: &str, expect: Expect) -> Result<Revision> {
-        self.store.write(Write { key: self.key(name), expect, change: Change::Delete }).await
+        self.store.write(Write { key: self.key(name), expect, change: Change::Delete, guard: None }).await
     }
 
     pub(crate) async fn value(&self, name: &str) -> Option<String> {

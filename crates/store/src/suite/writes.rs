@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use futures::future::join_all;
+use futures::future::{join, join_all};
 
 use super::Place;
 use super::support::{Dice, eventually};
@@ -159,4 +159,42 @@ pub(crate) async fn carries_any_key(place: Place) {
     eventually("all were seen", async || seen.events().len() == names.len()).await;
     let below = place.store.range(RangeQuery::prefix(&place.key("\u{10ffff}"))).await.unwrap();
     assert_eq!(below.count, 1);
+}
+
+pub(crate) async fn keeps_to_guards(place: Place) {
+    let refused = |result: Result<Revision, Error>| match result {
+        Err(Error::Guarded { current }) => current,
+        other => panic!("not guarded: {other:?}"),
+    };
+    assert_eq!(refused(place.put_guarded("a", "guard", 1).await), None, "there is no guard");
+    let first = place.put("guard", Expect::Absent, "1").await.unwrap();
+    place.put_guarded("a", "guard", first).await.unwrap();
+    assert_eq!(place.value("a").await.as_deref(), Some("guarded"));
+    let second = place.put("guard", Expect::Anything, "1").await.unwrap();
+    assert_eq!(refused(place.put_guarded("b", "guard", first).await), Some(second));
+    let conflict = place.put_guarded("a", "guard", first).await;
+    assert!(matches!(conflict, Err(Error::Conflict { .. })), "the key itself comes first: {conflict:?}");
+    place.put_guarded("b", "guard", second).await.unwrap();
+    place.delete("guard", Expect::Anything).await.unwrap();
+    assert_eq!(refused(place.put_guarded("c", "guard", second).await), None);
+    assert_eq!(place.value("c").await, None, "what is refused changes nothing");
+}
+
+/// Whoever sees the guard go, sees all that it let through before.
+pub(crate) async fn one_of_a_guard_and_the_guarded_wins(place: Place) {
+    for round in 0..20 {
+        let guard = format!("guard{round}");
+        let revision = place.put(&guard, Expect::Absent, "1").await.unwrap();
+        let names: Vec<String> = (0..20).map(|task| format!("k{round}.{task}")).collect();
+        let writes = names.iter().map(|name| place.put_guarded(name, &guard, revision));
+        let (results, gone) = join(join_all(writes), place.delete(&guard, Expect::Anything)).await;
+        let gone = gone.unwrap();
+        for (name, result) in names.iter().zip(results) {
+            match result {
+                Ok(written) => assert!(written < gone, "{name} was let through by what is gone"),
+                Err(Error::Guarded { current: None }) => assert_eq!(place.value(name).await, None),
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rkube_catalog::{Entry, Object, Resource};
 use rkube_machinery::host::Clock;
 use rkube_machinery::{Status, Value};
-use rkube_store::{self as store, Expect, Revision, Store};
+use rkube_store::{self as store, Expect, Guard, Revision, Store};
 
 use super::lease::Leases;
 use super::{Seen, Verdict};
@@ -88,8 +88,19 @@ impl<'a> Place<'a> {
 
     /// Puts an object there. A dry run leaves it at the revision of the one that it would replace.
     pub async fn put_object(&self, object: Arc<Object>, expect: Expect) -> Result<Verdict<Entry>, Status> {
+        let put = self.put_guarded(object, expect, None).await?;
+        Ok(put.unwrap_or(Verdict::Overtaken))
+    }
+
+    /// The same; `None` if what guards it has changed.
+    pub async fn put_guarded(
+        &self,
+        object: Arc<Object>,
+        expect: Expect,
+        guard: Option<Guard>,
+    ) -> Result<Option<Verdict<Entry>>, Status> {
         if self.dry_run {
-            return self.try_put(object, expect).await;
+            return self.try_put(object, expect).await.map(Some);
         }
         if object.size() > VALUE_MAX {
             return Err(Status::request_too_large("limit is 3145728"));
@@ -102,8 +113,8 @@ impl<'a> Place<'a> {
             None => None,
         };
         let change = store::Change::Put { value: object.stored(), lease, note: Some(object.clone()) };
-        let written = self.commit(expect, change).await?;
-        Ok(written.map(|revision| Entry { object, revision }))
+        let written = self.commit(expect, change, guard).await?;
+        Ok(written.map(|written| written.map(|revision| Entry { object, revision })))
     }
 
     async fn try_put(&self, object: Arc<Object>, expect: Expect) -> Result<Verdict<Entry>, Status> {
@@ -126,13 +137,21 @@ impl<'a> Place<'a> {
         if self.dry_run {
             return Ok(Verdict::Decided(revision));
         }
-        self.commit(Expect::Revision(revision), store::Change::Delete).await
+        let removed = self.commit(Expect::Revision(revision), store::Change::Delete, None).await?;
+        Ok(removed.unwrap_or(Verdict::Overtaken))
     }
 
-    async fn commit(&self, expect: Expect, change: store::Change) -> Result<Verdict<Revision>, Status> {
-        match self.engine.store.write(store::Write { key: self.key.clone(), expect, change }).await {
-            Ok(revision) => Ok(Verdict::Committed(revision)),
-            Err(store::Error::Conflict { .. }) => Ok(Verdict::Overtaken),
+    /// `None` if what guards the object has changed.
+    async fn commit(
+        &self,
+        expect: Expect,
+        change: store::Change,
+        guard: Option<Guard>,
+    ) -> Result<Option<Verdict<Revision>>, Status> {
+        match self.engine.store.write(store::Write { key: self.key.clone(), expect, change, guard }).await {
+            Ok(revision) => Ok(Some(Verdict::Committed(revision))),
+            Err(store::Error::Conflict { .. }) => Ok(Some(Verdict::Overtaken)),
+            Err(store::Error::Guarded { .. }) => Ok(None),
             Err(error) => Err(store_error(error)),
         }
     }

@@ -1,21 +1,21 @@
 //! The loop, with writes that do as they are told; and a write that is overtaken between admission and the store.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
-use http::{Request, header};
+use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use rkube_access::{MASTERS, User};
 use rkube_admission::{Attributes, Operation, Plugin, Step};
 use rkube_catalog::{Entry, Resource};
 use rkube_machinery::{Status, Value, json, object};
-use rkube_store::{Expect, Memory};
+use rkube_store::{Expect, Guard, Memory};
 
 use super::{CompareAndSwap, Engine, Place, Seen, Verdict, run};
-use crate::server::ApiServer;
-use crate::test_server::{server, server_with};
+use crate::server::{ApiServer, Config};
+use crate::test_server::{ask, config, server, server_with};
 
 const ATTEMPTS_MAX: usize = 3;
 
@@ -171,6 +171,88 @@ async fn an_apply_whose_object_another_makes_first_changes_that() {
     let (code, body) = apply(&server, "late").await;
     assert_eq!(code, 200);
     assert_eq!(body.get("data"), &object! { "late": "1", "rival": "1" });
+}
+
+/// Deletes or labels the namespace of the object that a request is about to make, when that is admitted already.
+struct Meanwhile {
+    server: Arc<OnceLock<Weak<ApiServer>>>,
+    method: Method,
+}
+
+impl Plugin for Meanwhile {
+    fn handles(&self, attributes: &Attributes<'_>) -> bool {
+        attributes.operation == Operation::Create && attributes.name == "late"
+    }
+
+    fn validate<'a>(&'a self, _attributes: &'a mut Attributes<'_>, _object: &'a Value) -> Step<'a> {
+        Step::Later(Box::pin(async {
+            let server = self.server.get().and_then(Weak::upgrade).unwrap();
+            let body = r#"{"metadata": {"labels": {"a": "b"}}}"#;
+            let body = if self.method == Method::PATCH { body } else { "" };
+            let form = "application/merge-patch+json";
+            let done = ask(&server, self.method.clone(), "/api/v1/namespaces/n", form, body.into()).await;
+            assert_eq!(done.map(|(code, _)| code.as_u16()), Ok(200));
+            Ok(())
+        }))
+    }
+}
+
+/// Makes a namespace, and a ConfigMap in it: the answer's code, and what it says if it is a refusal.
+async fn make_late(server: &ApiServer) -> (u16, String) {
+    let mut answer = (StatusCode::OK, Bytes::new());
+    for (path, body) in [("", r#"{"metadata": {"name": "n"}}"#), ("/n/configmaps", r#"{"metadata": {"name": "late"}}"#)]
+    {
+        let path = format!("/api/v1/namespaces{path}");
+        answer = ask(server, Method::POST, &path, "application/json", body.into()).await.unwrap();
+    }
+    (answer.0.as_u16(), json::parse(&answer.1).unwrap().str("message").to_owned())
+}
+
+#[tokio::test]
+async fn what_was_admitted_before_its_namespace_went_is_not_stored() {
+    let refused =
+        "configmaps \"late\" is forbidden: unable to create new content in namespace n because it is being terminated";
+    for (method, expected) in [(Method::PATCH, (201, "")), (Method::DELETE, (403, refused))] {
+        let meanwhile = Meanwhile { server: Arc::default(), method };
+        let place = meanwhile.server.clone();
+        let server = server_with(Box::new(meanwhile)).await;
+        place.set(Arc::downgrade(&server)).unwrap();
+        let (code, message) = make_late(&server).await;
+        assert_eq!((code, message.as_str()), expected);
+        let kept = server.road.catalog.resource("", "v1", "configmaps").unwrap().find("n", "late");
+        assert_eq!(kept.is_some(), code == 201);
+    }
+}
+
+/// Names a guard that is not as it was, so many times.
+struct Stale {
+    times: usize,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Plugin for Stale {
+    fn handles(&self, attributes: &Attributes<'_>) -> bool {
+        attributes.operation == Operation::Create && attributes.name == "late"
+    }
+
+    fn guard(&self, _attributes: &Attributes<'_>) -> Result<Option<Guard>, Status> {
+        let is_stale = self.asked.fetch_add(1, Ordering::Relaxed) < self.times;
+        Ok(is_stale.then(|| Guard { key: "/registry/namespaces/n".into(), revision: 1 }))
+    }
+}
+
+#[tokio::test]
+async fn a_guard_that_changed_is_asked_for_again() {
+    let refused = "Operation cannot be fulfilled on namespaces \"n\": the object has been modified; please apply your changes to the latest version and try again";
+    for (times, asked_times, expected) in [(0, 1, (201, "")), (3, 4, (201, "")), (usize::MAX, 16, (409, refused))] {
+        let asked = Arc::<AtomicUsize>::default();
+        let config = Config { disabled_plugins: vec!["NamespaceLifecycle".to_owned()], ..config() };
+        let stale = Stale { times, asked: asked.clone() };
+        let server = ApiServer::start_with(config, vec![Box::new(stale)]).await.unwrap();
+        let (code, message) = make_late(&server).await;
+        assert_eq!((code, message.as_str()), expected);
+        assert_eq!(asked.load(Ordering::Relaxed), asked_times);
+    }
 }
 
 /// Applies a ConfigMap with the manager's own key; the code and the object.
