@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
-use rkube_catalog::{Entry, Object, Resource, Snapshot};
+use rkube_catalog::{Entry, LabelMarks, Object, Resource, Snapshot};
 use rkube_machinery::selector::{fields, labels};
 use rkube_machinery::{GroupResource, Status, Value, object};
 
@@ -123,7 +123,7 @@ fn selected(objects: &Resource, namespace: &str, query: &Query) -> Result<Vec<En
         };
         labels.matches_pairs(|key| object.label(key)) && fields.matches(field)
     };
-    Ok(objects.select_within(namespace, fits))
+    Ok(objects.select_within(namespace, LabelMarks::wanted(&labels), fits))
 }
 
 /// `/apis/metrics.k8s.io`.

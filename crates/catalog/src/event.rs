@@ -5,12 +5,26 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use rkube_store::Revision;
 
+use crate::label_marks::LabelMarks;
 use crate::object::Object;
 
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub object: Arc<Object>,
     pub revision: Revision,
+    /// The object's own.
+    marks: LabelMarks,
+}
+
+impl Entry {
+    pub fn new(object: Arc<Object>, revision: Revision) -> Entry {
+        Entry { marks: object.marks, object, revision }
+    }
+
+    /// Whether the object may be one of those that a selector with these marks selects: told without a look at the object.
+    pub fn may_be(&self, wanted: LabelMarks) -> bool {
+        self.marks.may_be(wanted)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,8 @@ use rkube_machinery::schema::Schema;
 use rkube_machinery::value::{Map, Text, Value};
 use rkube_machinery::{Type, TypeRef, decode, json};
 
+use crate::label_marks::LabelMarks;
+
 /// What a thread keeps of its buffer between objects.
 const SCRATCH_BYTES_MAX: usize = 64 * 1024;
 /// How nearly all custom resources begin, since their keys are sorted.
@@ -43,6 +45,7 @@ pub struct Object {
     /// Values of the kind's selectable fields, in the row's order.
     pub fields: Box<[Text]>,
     pub deleting: bool,
+    pub marks: LabelMarks,
     /// How long its protobuf message is with its resource version, once somebody measured it; 0 before.
     protobuf_length: AtomicU32,
     /// The object as a tree, once somebody looked at it.
@@ -63,6 +66,8 @@ impl Object {
             out.shrink_to(SCRATCH_BYTES_MAX);
             (bytes, metadata_offset, version_offset)
         });
+        let labels: Box<[(Text, Text)]> =
+            metadata.map("labels").iter().map(|(key, value)| (key.clone(), text(value))).collect();
         Object {
             bytes,
             metadata_offset: metadata_offset as u32,
@@ -71,7 +76,8 @@ impl Object {
             namespace: text(metadata.get("namespace")),
             name: text(metadata.get("name")),
             uid: text(metadata.get("uid")),
-            labels: metadata.map("labels").iter().map(|(key, value)| (key.clone(), text(value))).collect(),
+            marks: LabelMarks::of(&labels),
+            labels,
             fields: kind.selectable.values(value),
             deleting: metadata.has("deletionTimestamp"),
             protobuf_length: AtomicU32::new(0),

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use crate::event::{CachedEvent, Entry, EventType};
 use crate::gate::Gate;
+use crate::label_marks::LabelMarks;
 use crate::object::Object;
 use crate::ring::{Cursor, Limit, Place, Ring, Taken};
 
@@ -132,11 +133,11 @@ impl Resource {
 
     /// The same with their revisions.
     pub fn entries_within(&self, namespace: &str) -> Vec<Entry> {
-        self.select_within(namespace, |_| true)
+        self.select_within(namespace, LabelMarks::default(), |_| true)
     }
 
-    /// The same of those that are wanted.
-    pub fn select_within(&self, namespace: &str, is_wanted: impl Fn(&Object) -> bool) -> Vec<Entry> {
+    /// The same of those that are wanted, all of which have these marks.
+    pub fn select_within(&self, namespace: &str, marks: LabelMarks, is_wanted: impl Fn(&Object) -> bool) -> Vec<Entry> {
         let all = self.snapshot().0;
         if all.is_empty() {
             return Vec::new();
@@ -145,7 +146,8 @@ impl Resource {
         // The next character after the slash that ends it: nobody's key has to be looked at.
         let end = format!("{}0", first.strip_suffix('/').unwrap_or(&first));
         let here = all.range::<_, str>((Bound::Included(first.as_str()), Bound::Excluded(end.as_str())));
-        here.map(|(_, entry)| entry).filter(|entry| is_wanted(&entry.object)).cloned().collect()
+        let here = here.map(|(_, entry)| entry).filter(|entry| entry.may_be(marks));
+        here.filter(|entry| is_wanted(&entry.object)).cloned().collect()
     }
 
     /// All objects as they were at a revision: the current ones with the events since then undone.
@@ -299,7 +301,7 @@ impl Resource {
                 }
             },
         };
-        Some(Entry { object, revision: item.mod_revision })
+        Some(Entry::new(object, item.mod_revision))
     }
 
     /// The events of a scope at these places as they go out, written once for all watchers that are there.

@@ -72,7 +72,7 @@ impl Served {
             return Ok(found);
         }
         let object = Arc::new(Object::new(&custom.convert(entry, &self.kind).await?, &self.kind));
-        Ok(Entry { object, revision: entry.revision })
+        Ok(Entry::new(object, entry.revision))
     }
 
     /// A stored object in this version, with its resource version (none if the entry has revision 0).

@@ -214,7 +214,7 @@ impl Selected {
 
 /// What is not selected (any more) is told to be gone: who did not know of it does not care.
 fn told(served: &Served, selection: &Selected, event: &CachedEvent) -> Event {
-    let entry = Entry { object: event.object.clone(), revision: event.revision };
+    let entry = Entry::new(event.object.clone(), event.revision);
     let item = item(served, selection, &entry);
     match event.event_type {
         EventType::Added | EventType::Modified if selection.has(served, &event.object) => Event::Applied(item),

@@ -41,7 +41,7 @@ impl Fake {
             "spec": object! { "hard": pods(5) },
             "status": object! { "hard": pods(5), "used": pods(used) },
         };
-        Entry { object: Arc::new(Object::new(&quota, &self.served.kind)), revision }
+        Entry::new(Arc::new(Object::new(&quota, &self.served.kind)), revision)
     }
 
     fn used(&self) -> Option<i64> {

@@ -21,7 +21,7 @@ fn quota(name: &str, spec: Value, hard: Value, used: Value) -> Running {
         }
     }
     quota.set("status", status);
-    let entry = Entry { object: Arc::new(Object::new(&quota, &served.kind)), revision: 1 };
+    let entry = Entry::new(Arc::new(Object::new(&quota, &served.kind)), 1);
     Running::new(entry, &Known::default())
 }
 

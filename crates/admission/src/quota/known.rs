@@ -50,7 +50,7 @@ mod tests {
         let served = catalog.find("", "v1", "resourcequotas").unwrap();
         let metadata = object! { "name": "q", "namespace": "default", "uid": uid };
         let quota = object! { "metadata": metadata, "spec": object! { "hard": object! { "pods": pods } } };
-        Entry { object: Arc::new(Object::new(&quota, &served.kind)), revision: 1 }
+        Entry::new(Arc::new(Object::new(&quota, &served.kind)), 1)
     }
 
     #[test]

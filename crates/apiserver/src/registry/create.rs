@@ -182,7 +182,11 @@ impl<'a> Write<'a> {
         let put = self.put_new(place, value, name).await?;
         // What stores nothing leaves the version as it was given.
         let revision = |entry: &Entry| if place.is_dry_run() { version } else { entry.revision };
-        Ok(put.map(|entry| Written { entry: Entry { revision: revision(&entry), ..entry }, created: true }))
+        let written = |entry: Entry| {
+            let revision = revision(&entry);
+            Written { entry: Entry::new(entry.object, revision), created: true }
+        };
+        Ok(put.map(written))
     }
 
     /// Stores it, if what admission rests upon is still so.

@@ -204,7 +204,7 @@ impl Write<'_> {
         if let Verdict::Committed(_) = removed {
             self.registry.allocation.release(&self.claimant(), &entry.object.value(entry.revision)).await;
         }
-        Ok(removed.map(|revision| Outcome::Gone(Entry { object: entry.object.clone(), revision })))
+        Ok(removed.map(|revision| Outcome::Gone(Entry::new(entry.object.clone(), revision))))
     }
 
     /// What to do about the object. Works on it in place where it is to be marked.

@@ -16,7 +16,7 @@ use super::selected::Selected;
 use super::{Registry, cache_error};
 use crate::content::Answer;
 use crate::request::{ListOptions, VersionMatch};
-use rkube_catalog::{Entry, Items, Object};
+use rkube_catalog::{Entry, Items, LabelMarks, Object};
 
 const TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
 const TOKEN_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
@@ -139,6 +139,8 @@ fn list_metadata(revision: u64, token: &str, remaining: Option<i64>) -> Value {
 /// Which objects a list or watch is about.
 pub struct Filter {
     labels: labels::Selector,
+    /// Of the labels.
+    marks: LabelMarks,
     fields: fields::Selector,
     /// The one name that is asked for, if one is.
     name: Option<String>,
@@ -171,7 +173,7 @@ impl Filter {
             name = Some(request.info.name.to_string());
         }
         let namespace = if kind.is_namespaced() { request.info.namespace.to_string() } else { String::new() };
-        Ok(Filter { labels, fields, name, kind, namespace })
+        Ok(Filter { marks: LabelMarks::wanted(&labels), labels, fields, name, kind, namespace })
     }
 
     pub fn is_everything(&self) -> bool {
@@ -252,7 +254,7 @@ impl Filter {
         Box::new(
             range
                 .take_while(move |(key, _)| key.starts_with(prefix.as_str()))
-                .filter(move |(_, entry)| all || self.matches(&entry.object)),
+                .filter(move |(_, entry)| all || entry.may_be(self.marks) && self.matches(&entry.object)),
         )
     }
 }

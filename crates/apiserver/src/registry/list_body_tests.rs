@@ -32,7 +32,7 @@ fn entries(served: &Served, count: usize) -> Vec<Entry> {
         };
         let value = object! { "kind": kind.kind.clone(), "apiVersion": kind.api_version(), "metadata": metadata };
         let object = Object::new(&value, kind);
-        Entry { object: Arc::new(object), revision: index as u64 + 7 }
+        Entry::new(Arc::new(object), index as u64 + 7)
     };
     (0..count).map(entry).collect()
 }
@@ -117,7 +117,7 @@ fn large_objects_of_which_little_is_shown_are_read_in_steps() {
     let kind = &served.stored().kind;
     let large = object! { "metadata": object! { "name": "a" }, "data": object! { "a": "x".repeat(STEP_BYTES / 2) } };
     let object = Arc::new(Object::new(&large, kind));
-    let entries = vec![Entry { object, revision: 5 }; 9];
+    let entries = vec![Entry::new(object, 5); 9];
     for format in [Format::Json, Format::Protobuf] {
         let transform = Transform::PartialObjectMetadata("v1");
         let accept = Accept { format, transform, pretty: false };

@@ -353,7 +353,7 @@ impl Write<'_> {
         value: Value,
         entry: &Entry,
     ) -> Result<Verdict<Written>, Status> {
-        let gone = Entry { object: place.kept_form(&value), revision: entry.revision };
+        let gone = Entry::new(place.kept_form(&value), entry.revision);
         let removed = place.remove(entry.revision).await?;
         if let Verdict::Committed(_) = removed {
             self.registry.allocation.release(&self.claimant(), &entry.object.value(entry.revision)).await;

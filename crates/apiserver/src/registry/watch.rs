@@ -287,7 +287,7 @@ impl Watch {
             (false, false) => return,
         };
         let shared = (Arc::ptr_eq(object, &event.object)).then_some(event);
-        self.write_object(name, &Entry { object: object.clone(), revision: event.revision }, shared, out);
+        self.write_object(name, &Entry::new(object.clone(), event.revision), shared, out);
     }
 
     fn write_object(&mut self, name: &str, entry: &Entry, shared: Option<&Arc<CachedEvent>>, out: &mut Vec<u8>) {

@@ -148,7 +148,7 @@ pub async fn run(registry: Weak<Registry>, mut repair: Repair) {
 impl Repair {
     /// A record was written or is gone: the service that it named may have lost its address.
     async fn changed(&mut self, registry: &Registry, event: &rkube_catalog::CachedEvent) {
-        let entry = Entry { object: event.object.clone(), revision: event.revision };
+        let entry = Entry::new(event.object.clone(), event.revision);
         if event.event_type != rkube_catalog::EventType::Deleted {
             let current = find(registry, GROUP, "ipaddresses", "", &entry.object.name);
             if current.is_some_and(|current| current.revision == entry.revision) {

@@ -213,6 +213,8 @@ fn policy(_: usize) -> Value {
 }
 
 fn pods(labels: &Value, restart_policy: &str) -> Value {
-    let containers = json!([{ "name": "main", "image": "registry.k8s.io/pause:3.10" }]);
+    // Autoscalers have something to measure by.
+    let resources = json!({ "requests": { "cpu": "10m" } });
+    let containers = json!([{ "name": "main", "image": "registry.k8s.io/pause:3.10", "resources": resources }]);
     json!({ "metadata": { "labels": labels }, "spec": { "restartPolicy": restart_policy, "containers": containers } })
 }

@@ -19,7 +19,7 @@ use super::log::Log;
 use super::reserve::Reserve;
 use super::snapshot::write_snapshot;
 use super::{OpenOptions, io_error};
-use crate::contract::{Change, Error, Expect, LeaseId, Result, Revision, Write};
+use crate::contract::{Change, Error, LeaseId, Result, Revision, Write};
 use crate::memory::core::Core;
 use crate::memory::expiry::RETRY_AFTER;
 use crate::memory::stage::Stage;

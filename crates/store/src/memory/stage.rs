@@ -10,7 +10,7 @@ use std::sync::Arc;
 use foldhash::quality::RandomState;
 
 use super::state::{Op, State};
-use crate::contract::{Change, Error, Expect, LeaseId, Result, Revision, Write};
+use crate::contract::{Change, Error, LeaseId, Result, Revision, Write};
 
 pub(crate) struct Stage {
     pub ops: Vec<Op>,

@@ -70,7 +70,7 @@ impl<'a> Place<'a> {
         let Some(item) = found else { return Ok(None) };
         let object = Object::parse(&item.value, &self.resource.kind)
             .map_err(|error| Status::internal(format!("the stored object cannot be read: {error}")))?;
-        Ok(Some(Entry { object: Arc::new(object), revision: item.mod_revision }))
+        Ok(Some(Entry::new(Arc::new(object), item.mod_revision)))
     }
 
     /// An object (in the stored version) as it is kept.
@@ -114,7 +114,7 @@ impl<'a> Place<'a> {
         };
         let change = store::Change::Put { value: object.stored(), lease, note: Some(object.clone()) };
         let written = self.commit(expect, change, guard).await?;
-        Ok(written.map(|written| written.map(|revision| Entry { object, revision })))
+        Ok(written.map(|written| written.map(|revision| Entry::new(object, revision))))
     }
 
     async fn try_put(&self, object: Arc<Object>, expect: Expect) -> Result<Verdict<Entry>, Status> {
@@ -129,7 +129,7 @@ impl<'a> Place<'a> {
                 0
             }
         };
-        Ok(Verdict::Decided(Entry { object, revision }))
+        Ok(Verdict::Decided(Entry::new(object, revision)))
     }
 
     /// Removes the object if it still has this revision. Gives that of the removal.
