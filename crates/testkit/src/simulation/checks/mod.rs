@@ -9,6 +9,7 @@ mod daemons;
 mod jobs;
 mod lately;
 mod leaders;
+mod namespaces;
 mod nodes;
 mod owners;
 mod quotas;
@@ -27,7 +28,7 @@ use serde::de::DeserializeOwned;
 
 use super::Violations;
 use crate::{Observer, Seen, Writer};
-use view::{Node, Pod, Set};
+use view::{Node, Owned, Pod, Set};
 
 /// So often an object may be written in a minute.
 const WRITES_PER_MINUTE_MAX: u32 = 240;
@@ -50,6 +51,7 @@ pub(super) struct Checks {
     claims: claims::Claims,
     requests: requests::Requests,
     autoscalers: autoscalers::Autoscalers,
+    namespaces: namespaces::Namespaces,
     owners: owners::Owners,
     leaders: leaders::Leaders,
 }
@@ -80,6 +82,7 @@ impl Checks {
             claims: claims::Claims::default(),
             requests: requests::Requests::default(),
             autoscalers: autoscalers::Autoscalers::default(),
+            namespaces: namespaces::Namespaces::default(),
             owners: owners::Owners::default(),
             leaders: leaders::Leaders::default(),
         }
@@ -157,8 +160,13 @@ impl Observer for Checks {
         let mut found: Vec<String> = self.count(seen, kind).into_iter().collect();
         let (at_micros, writer) = (seen.at_micros, seen.writer.as_ref());
         found.extend(writer.and_then(|writer| self.leaders.write(kind, writer)));
+        let object: Option<Owned> = seen.value.and_then(read);
+        found.extend(self.namespaces.object(seen.key, object.as_ref()));
+        if kind == "namespaces" {
+            found.extend(self.namespaces.namespace(seen.key, object.as_ref()));
+        }
         if !matches!(kind, "events" | "masterleases") {
-            self.owners.object(seen.key, seen.value.and_then(read), at_micros);
+            self.owners.object(seen.key, object, at_micros);
         }
         found.extend(self.owners.orphans(at_micros));
         match kind {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
 pub struct Metadata {
+    pub namespace: String,
     pub uid: String,
     pub deletion_timestamp: Option<String>,
     pub labels: BTreeMap<String, String>,

@@ -7,6 +7,7 @@ mod claims;
 mod daemons;
 mod jobs;
 mod leaders;
+mod namespaces;
 mod nodes;
 mod objects;
 mod owners;
