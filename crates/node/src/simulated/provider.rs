@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use rkube_machinery::host::Clock;
-use rkube_machinery::{Text, Value, json};
+use rkube_machinery::{Text, Value};
 use rkube_operator::kube::core::ApiResource;
 use rkube_operator::{Informer, Selection};
 
@@ -41,8 +41,7 @@ impl Provider {
     pub fn node_metrics(&self, name: &str) -> Option<Value> {
         let node = self.nodes.get("", name).filter(|_| self.has(name))?;
         let pods = self.pods.by_index::<ByNode, str>(name);
-        let used = pods.iter().filter_map(|pod| json::parse(&pod.json).ok());
-        let sum = used.fold(Used::default(), |sum, pod| sum.add(usage::of_pod(&pod)));
+        let sum = pods.iter().fold(Used::default(), |sum, pod| sum.add(usage::of_pod(&pod.json)));
         Some(usage::node_metrics(&node.object, sum, self.clock.now_seconds()))
     }
 
@@ -50,7 +49,7 @@ impl Provider {
     pub fn pod_metrics(&self, namespace: &str, name: &str) -> Option<Value> {
         let pod = self.pods.get(namespace, name).filter(|pod| self.has(&pod.node))?;
         let now = self.clock.now_seconds();
-        let read = || usage::pod_metrics(&json::parse(&pod.json).ok()?, now).map(Box::new);
+        let read = || usage::pod_metrics(&pod.json, now).map(Box::new);
         let metrics = pod.metrics.get_or_init(read).as_deref()?;
         Some(usage::measured_at(metrics.clone(), now))
     }

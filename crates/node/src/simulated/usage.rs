@@ -2,7 +2,7 @@
 //! `memory-usage`), or half of what was asked for.
 
 use rkube_machinery::quantity::{Format, Quantity};
-use rkube_machinery::{Map, Value, object, time};
+use rkube_machinery::{Map, Value, json, object, time};
 
 use super::behaviour::Settings;
 use crate::pod::spec;
@@ -32,6 +32,22 @@ impl Used {
         let cpu = Quantity::from_milli(self.cpu_milli, Format::DecimalSi).to_text();
         object! { "cpu": cpu, "memory": format!("{}Ki", self.memory_bytes / 1024) }
     }
+}
+
+/// A pod with no more than what it says of that.
+fn parts(pod: &[u8]) -> Option<Value> {
+    const PARTS: [&[&str]; 9] = [
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "labels"],
+        &["metadata", "annotations"],
+        &["spec", "initContainers"],
+        &["spec", "containers"],
+        &["status", "phase"],
+        &["status", "initContainerStatuses"],
+        &["status", "containerStatuses"],
+    ];
+    json::parse_parts(pod, &PARTS)
 }
 
 /// What the running containers of a pod use, by name; None of a pod that does not run.
@@ -64,14 +80,16 @@ fn half(requests: &Map, resource: &str, read: fn(&Quantity) -> i64) -> Option<i6
 }
 
 /// What a pod uses as a whole.
-pub fn of_pod(pod: &Value) -> Used {
-    let all = of_containers(pod).unwrap_or_default();
+pub fn of_pod(pod: &[u8]) -> Used {
+    let pod = parts(pod).unwrap_or_default();
+    let all = of_containers(&pod).unwrap_or_default();
     all.into_iter().fold(Used::default(), |sum, (_, used)| sum.add(used))
 }
 
 /// A pod as `metrics.k8s.io` shows it.
-pub fn pod_metrics(pod: &Value, now_seconds: i64) -> Option<Value> {
-    let containers = of_containers(pod)?;
+pub fn pod_metrics(pod: &[u8], now_seconds: i64) -> Option<Value> {
+    let pod = parts(pod)?;
+    let containers = of_containers(&pod)?;
     let containers: Vec<Value> =
         containers.into_iter().map(|(name, used)| object! { "name": name, "usage": used.to_value() }).collect();
     let metadata = pod.get("metadata");
@@ -123,7 +141,7 @@ mod tests {
             "spec":{{"containers":[{{"name":"a","resources":{resources}}}]}},
             "status":{{"phase":"{phase}","containerStatuses":[{{"name":"a","state":{{"running":{{}}}}}}]}}}}"#
         );
-        let metrics = pod_metrics(&json::parse(text.as_bytes()).unwrap(), 0)?;
+        let metrics = pod_metrics(text.as_bytes(), 0)?;
         Some(json::to_string(metrics.list("containers")[0].get("usage")))
     }
 
