@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use futures::future::{join, join_all};
+use futures::future::{join_all, join3};
 
 use super::Place;
 use super::support::{Dice, eventually};
@@ -182,19 +182,31 @@ pub(crate) async fn keeps_to_guards(place: Place) {
 
 /// Whoever sees the guard go, sees all that it let through before.
 pub(crate) async fn one_of_a_guard_and_the_guarded_wins(place: Place) {
+    let (mut let_through, mut refused) = (0, 0);
     for round in 0..20 {
         let guard = format!("guard{round}");
         let revision = place.put(&guard, Expect::Absent, "1").await.unwrap();
         let names: Vec<String> = (0..20).map(|task| format!("k{round}.{task}")).collect();
-        let writes = names.iter().map(|name| place.put_guarded(name, &guard, revision));
-        let (results, gone) = join(join_all(writes), place.delete(&guard, Expect::Anything)).await;
+        // All of them on their way before the first is answered, the deletion among them.
+        let (before, after) = names.split_at(round);
+        let put = |name| place.put_guarded(name, &guard, revision);
+        let before = join_all(before.iter().map(|name| put(name)));
+        let after = join_all(after.iter().map(|name| put(name)));
+        let (before, gone, after) = join3(before, place.delete(&guard, Expect::Anything), after).await;
         let gone = gone.unwrap();
-        for (name, result) in names.iter().zip(results) {
+        for (name, result) in names.iter().zip(before.into_iter().chain(after)) {
             match result {
-                Ok(written) => assert!(written < gone, "{name} was let through by what is gone"),
-                Err(Error::Guarded { current: None }) => assert_eq!(place.value(name).await, None),
+                Ok(written) => {
+                    assert!(written < gone, "{name} was let through by what is gone");
+                    let_through += 1;
+                }
+                Err(Error::Guarded { current: None }) => {
+                    assert_eq!(place.value(name).await, None);
+                    refused += 1;
+                }
                 Err(error) => panic!("{name}: {error}"),
             }
         }
     }
+    assert!(let_through > 0 && refused > 0, "{let_through} let through, {refused} refused");
 }
