@@ -1,9 +1,9 @@
 //! The plugins in their order, asked one after the other.
 
-use rkube_catalog::Guard;
+use rkube_catalog::Object;
 use rkube_machinery::{Status, Value};
 
-use crate::{Attributes, Plugin, Step};
+use crate::{Attributes, Guardian, Plugin, Step};
 
 pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
@@ -52,14 +52,18 @@ impl Chain {
         Ok(())
     }
 
-    /// What must not change until the new object is stored. There is one such thing at most, and one plugin that names it.
-    pub fn guard(&self, attributes: &Attributes<'_>) -> Result<Option<Guard>, Status> {
-        for plugin in self.plugins.iter().filter(|plugin| plugin.handles(attributes)) {
-            if let Some(guard) = plugin.guard(attributes)? {
-                return Ok(Some(guard));
-            }
-        }
-        Ok(None)
+    /// The object that the new one rests upon. There is one at most, and one plugin that names it.
+    pub fn guardian(&self, attributes: &Attributes<'_>) -> Option<Guardian> {
+        self.handling(attributes).find_map(|plugin| plugin.guardian(attributes))
+    }
+
+    /// Whether the new object may rest upon that one as it is now.
+    pub fn check_guardian(&self, attributes: &Attributes<'_>, guardian: Option<&Object>) -> Result<(), Status> {
+        self.handling(attributes).try_for_each(|plugin| plugin.check_guardian(attributes, guardian))
+    }
+
+    fn handling(&self, attributes: &Attributes<'_>) -> impl Iterator<Item = &dyn Plugin> {
+        self.plugins.iter().map(|plugin| &**plugin).filter(|plugin| plugin.handles(attributes))
     }
 }
 

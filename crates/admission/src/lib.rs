@@ -21,4 +21,4 @@ pub mod webhooks;
 pub use attributes::{Attributes, ObjectKind, Operation, OperationOptions, Rounds};
 pub use chain::Chain;
 pub use objects::Objects;
-pub use plugin::{Immediate, ImmediatePlugin, Plugin, Step};
+pub use plugin::{Guardian, Immediate, ImmediatePlugin, Plugin, Step};

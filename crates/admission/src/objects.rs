@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use rkube_catalog::{Guard, Items, Object, Resource};
+use rkube_catalog::{Items, Object, Resource};
+
+use crate::Guardian;
 
 /// The objects of a resource that a plugin looks at; where it is not served there are none.
 pub struct Objects(pub Option<Arc<Resource>>);
@@ -13,12 +15,11 @@ impl Objects {
         self.0.as_ref()?.find(namespace, name).map(|entry| entry.object)
     }
 
-    /// The object of this name, and what says that it is still the same.
-    pub fn guarded(&self, namespace: &str, name: &str) -> Option<(Arc<Object>, Guard)> {
-        let resource = self.0.as_ref()?;
+    /// Where the object of this name is.
+    pub fn guardian(&self, namespace: &str, name: &str) -> Option<Guardian> {
+        let resource = self.0.clone()?;
         let key = resource.key(namespace, name);
-        let entry = resource.get(&key)?;
-        Some((entry.object, Guard { key: key.into(), revision: entry.revision }))
+        Some(Guardian { resource, key })
     }
 
     /// Those of a namespace, by name.

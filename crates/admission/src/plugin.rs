@@ -1,7 +1,9 @@
 //! What a plugin is.
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
-use rkube_catalog::Guard;
+use rkube_catalog::{Object, Resource};
 use rkube_machinery::{Status, Value};
 
 use crate::Attributes;
@@ -10,6 +12,12 @@ use crate::Attributes;
 pub enum Step<'a> {
     Now(Result<(), Status>),
     Later(BoxFuture<'a, Result<(), Status>>),
+}
+
+/// Where the object is that a new one rests upon.
+pub struct Guardian {
+    pub resource: Arc<Resource>,
+    pub key: String,
 }
 
 /// A plugin takes part in either phase or both. Objects are in the form in which they are stored.
@@ -27,10 +35,15 @@ pub trait Plugin: Send + Sync {
         Step::Now(Ok(()))
     }
 
-    /// Asked last, when a new object is about to be stored: what must then be as the plugin sees it now. If it is not, the
-    /// plugin is asked again.
-    fn guard(&self, _attributes: &Attributes<'_>) -> Result<Option<Guard>, Status> {
-        Ok(None)
+    /// The object that a new one rests upon: it is stored only while that is as the plugin last saw it.
+    fn guardian(&self, _attributes: &Attributes<'_>) -> Option<Guardian> {
+        None
+    }
+
+    /// Looks at that object (`None`: it is not there) when the new one is about to be stored, and again whenever it was
+    /// written meanwhile.
+    fn check_guardian(&self, _attributes: &Attributes<'_>, _guardian: Option<&Object>) -> Result<(), Status> {
+        Ok(())
     }
 }
 

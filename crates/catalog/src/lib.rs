@@ -37,6 +37,5 @@ pub use label_marks::LabelMarks;
 pub use object::Object;
 pub use resource::{Gone, Items, Resource, Subscription};
 pub use ring::{Limit, Taken};
-pub use rkube_store::Guard;
 pub use served::Served;
 pub use versions::{Converted, Converter};

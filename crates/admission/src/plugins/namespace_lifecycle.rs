@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use rkube_catalog::{Guard, Object};
+use rkube_catalog::Object;
 use rkube_machinery::status::Cause;
 use rkube_machinery::{GroupResource, Status, Value};
 
-use crate::{Attributes, Objects, Operation, Plugin, Step};
+use crate::{Attributes, Guardian, Objects, Operation, Plugin, Step};
 
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 /// A namespace made a moment ago by another control plane may still be on its way here.
@@ -44,15 +44,12 @@ impl Plugin for NamespaceLifecycle {
         }))
     }
 
-    fn guard(&self, attributes: &Attributes<'_>) -> Result<Option<Guard>, Status> {
-        if !attributes.is_create() {
-            return Ok(None);
-        }
-        let Some((namespace, guard)) = self.namespaces.guarded("", attributes.namespace) else {
-            return Err(missing(attributes));
-        };
-        check_stays(&namespace, attributes, &Value::Null)?;
-        Ok(Some(guard))
+    fn guardian(&self, attributes: &Attributes<'_>) -> Option<Guardian> {
+        attributes.is_create().then(|| self.namespaces.guardian("", attributes.namespace))?
+    }
+
+    fn check_guardian(&self, attributes: &Attributes<'_>, namespace: Option<&Object>) -> Result<(), Status> {
+        check_stays(namespace.ok_or_else(|| missing(attributes))?, attributes, &Value::Null)
     }
 }
 

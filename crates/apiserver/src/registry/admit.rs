@@ -1,7 +1,7 @@
 //! The way of every write through admission.
 
-use rkube_admission::{Attributes, ObjectKind, Operation, OperationOptions, Rounds};
-use rkube_catalog::{Guard, Served};
+use rkube_admission::{Attributes, Guardian, ObjectKind, Operation, OperationOptions, Rounds};
+use rkube_catalog::{Object, Served};
 use rkube_machinery::{Status, Value};
 
 use super::write::Write;
@@ -66,9 +66,14 @@ impl Write<'_> {
         admitted
     }
 
-    /// What must not change until the new object is stored.
-    pub(super) fn guard(&self, write: Admission<'_>) -> Result<Option<Guard>, Status> {
-        self.registry.admission.guard(&self.attributes(&write))
+    /// The object that the new one rests upon.
+    pub(super) fn guardian(&self, write: Admission<'_>) -> Option<Guardian> {
+        self.registry.admission.guardian(&self.attributes(&write))
+    }
+
+    /// Whether it may rest upon that as it is now.
+    pub(super) fn check_guardian(&self, write: Admission<'_>, guardian: Option<&Object>) -> Result<(), Status> {
+        self.registry.admission.check_guardian(&self.attributes(&write), guardian)
     }
 
     /// Both phases of a write that comes without an object, or with one that stays as it is.

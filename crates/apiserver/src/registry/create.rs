@@ -3,11 +3,10 @@
 use bytes::Bytes;
 use rkube_kinds::lifecycle;
 use rkube_machinery::names::generated;
-use rkube_machinery::{GroupResource, Status, Text, Value};
+use rkube_machinery::{Status, Text, Value};
 use rkube_store::Expect;
 
 use super::admit::Admission;
-use super::cache_error;
 use super::engine::{self, CompareAndSwap, Place, Seen, Verdict};
 use super::metadata;
 use super::metadata::Stage;
@@ -19,7 +18,7 @@ use rkube_catalog::{Entry, Inside};
 /// How often another name is tried when a generated one is taken.
 const GENERATE_ATTEMPTS_MAX: usize = 8;
 
-/// How often a new object is put whose namespace was written meanwhile.
+/// How often a new object is put while what it rests upon, its namespace, is written.
 const GUARDED_ATTEMPTS_MAX: usize = 16;
 
 /// Which verb makes the object.
@@ -194,14 +193,21 @@ impl<'a> Write<'a> {
         let object = place.kept_form(&value);
         // The tree is still in this core's cache, and another request can use its memory while this one waits.
         drop(value);
+        let Some(guardian) = self.guardian(Admission::create(name)) else {
+            return place.put_object(object, Expect::Absent).await;
+        };
+        let mut seen = guardian.resource.get(&guardian.key);
+        let guardian = Place::new(&self.registry.engine, &guardian.resource, guardian.key, place.is_dry_run());
         for _ in 0..GUARDED_ATTEMPTS_MAX {
-            let guard = self.guard(Admission::create(name))?;
+            self.check_guardian(Admission::create(name), seen.as_ref().map(|entry| &*entry.object))?;
+            let guard = seen.map(|entry| guardian.guard(&entry));
             if let Some(put) = place.put_guarded(object.clone(), Expect::Absent, guard).await? {
                 return Ok(put);
             }
-            self.registry.catalog.cache().fresh().await.map_err(cache_error)?;
+            seen = guardian.read().await?;
         }
-        Err(Status::modified(&GroupResource::new("", "namespaces"), &self.request.info.namespace))
+        let why = format!("namespace {} is written all the time, please try again", self.request.info.namespace);
+        Err(Status::service_unavailable(why).with_retry_after(1))
     }
 
     /// The name is another object's, which may be on its way out.

@@ -51,6 +51,11 @@ impl<'a> Place<'a> {
         self.dry_run
     }
 
+    /// What holds while this entry is the object's.
+    pub fn guard(&self, entry: &Entry) -> Guard {
+        Guard { key: self.key.clone(), revision: entry.revision }
+    }
+
     /// What a first attempt starts from.
     pub fn cached(&self) -> Seen {
         Seen { entry: self.resource.get(&self.key), is_current: !self.engine.cache_may_lag }

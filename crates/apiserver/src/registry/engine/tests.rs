@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use rkube_access::{MASTERS, User};
 use rkube_admission::{Attributes, Operation, Plugin, Step};
-use rkube_catalog::{Entry, Resource};
+use rkube_catalog::{Entry, Object, Resource};
 use rkube_machinery::{Status, Value, json, object};
-use rkube_store::{Expect, Guard, Memory};
+use rkube_store::{Change, Expect, Memory, Store as _, Write};
 
 use super::{CompareAndSwap, Engine, Place, Seen, Verdict, run};
 use crate::server::{ApiServer, Config};
@@ -224,31 +225,38 @@ async fn what_was_admitted_before_its_namespace_went_is_not_stored() {
     }
 }
 
-/// Names a guard that is not as it was, so many times.
-struct Stale {
+/// Writes the namespace behind the server's back, so many times, when that was looked at and before the object is stored.
+struct Elsewhere {
+    store: Arc<Memory>,
     times: usize,
     asked: Arc<AtomicUsize>,
 }
 
-impl Plugin for Stale {
+impl Plugin for Elsewhere {
     fn handles(&self, attributes: &Attributes<'_>) -> bool {
         attributes.operation == Operation::Create && attributes.name == "late"
     }
 
-    fn guard(&self, _attributes: &Attributes<'_>) -> Result<Option<Guard>, Status> {
-        let is_stale = self.asked.fetch_add(1, Ordering::Relaxed) < self.times;
-        Ok(is_stale.then(|| Guard { key: "/registry/namespaces/n".into(), revision: 1 }))
+    fn check_guardian(&self, _attributes: &Attributes<'_>, guardian: Option<&Object>) -> Result<(), Status> {
+        let namespace = guardian.unwrap();
+        if self.asked.fetch_add(1, Ordering::Relaxed) < self.times {
+            let change = Change::Put { value: namespace.stored(), lease: None, note: None };
+            let key = "/registry/namespaces/n".into();
+            let write = self.store.write(Write { key, expect: Expect::Anything, change, guard: None });
+            write.now_or_never().unwrap().unwrap();
+        }
+        Ok(())
     }
 }
 
 #[tokio::test]
-async fn a_guard_that_changed_is_asked_for_again() {
-    let refused = "Operation cannot be fulfilled on namespaces \"n\": the object has been modified; please apply your changes to the latest version and try again";
-    for (times, asked_times, expected) in [(0, 1, (201, "")), (3, 4, (201, "")), (usize::MAX, 16, (409, refused))] {
-        let asked = Arc::<AtomicUsize>::default();
-        let config = Config { disabled_plugins: vec!["NamespaceLifecycle".to_owned()], ..config() };
-        let stale = Stale { times, asked: asked.clone() };
-        let server = ApiServer::start_with(config, vec![Box::new(stale)]).await.unwrap();
+async fn what_a_new_object_rests_upon_is_looked_at_again_when_it_was_written() {
+    let refused = "namespace n is written all the time, please try again";
+    for (times, asked_times, expected) in [(0, 1, (201, "")), (3, 4, (201, "")), (usize::MAX, 16, (503, refused))] {
+        let (store, asked) = (Arc::new(Memory::new()), Arc::<AtomicUsize>::default());
+        let config = Config { store: store.clone(), ..config() };
+        let elsewhere = Elsewhere { store, times, asked: asked.clone() };
+        let server = ApiServer::start_with(config, vec![Box::new(elsewhere)]).await.unwrap();
         let (code, message) = make_late(&server).await;
         assert_eq!((code, message.as_str()), expected);
         assert_eq!(asked.load(Ordering::Relaxed), asked_times);
