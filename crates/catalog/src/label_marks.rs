@@ -19,8 +19,8 @@ impl LabelMarks {
 
     /// The marks that all have whom a selector selects.
     pub fn wanted(selector: &Selector) -> LabelMarks {
-        let keys = selector.requirements().iter().map(|requirement| requirement.key());
-        let exact = keys.filter_map(|key| Some((key, selector.exact(key)?)));
+        let requirements = selector.requirements().iter();
+        let exact = requirements.filter_map(|requirement| Some((requirement.key(), requirement.only_value()?)));
         exact.fold(LabelMarks::default(), |marks, (key, value)| marks.and(key, value))
     }
 
@@ -46,8 +46,20 @@ mod tests {
     #[test]
     fn whom_a_selector_selects_has_its_marks() {
         let all = ["", "a=b", "a=c", "a=b,c=d", "c=d", "a=,c=d", "a=b,c=d,e=f,g=h,i=j"];
-        for text in ["", "a=b", "a==b,c=d", "a in (b)", "a in (b,c)", "a", "!a", "a!=b", "a notin (b)", "a=", "a=b,a=c"]
-        {
+        for text in [
+            "",
+            "a=b",
+            "a==b,c=d",
+            "a in (b)",
+            "a in (b,c)",
+            "a",
+            "!a",
+            "a!=b",
+            "a notin (b)",
+            "a=",
+            "a=b,a=c",
+            "a,a=b",
+        ] {
             let selector = Selector::parse(text).unwrap();
             let wanted = LabelMarks::wanted(&selector);
             for labels in all.map(labels) {

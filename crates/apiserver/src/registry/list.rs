@@ -197,6 +197,11 @@ impl Filter {
         self.is_everything().then_some(self.namespace.as_str())
     }
 
+    /// The same as [`Filter::matches`]; most objects that are not are told by their marks.
+    pub fn selects(&self, entry: &Entry) -> bool {
+        self.is_everything() || entry.may_be(self.marks) && self.matches(&entry.object)
+    }
+
     /// Whether an object is one of those, its namespace included.
     pub fn matches(&self, object: &Object) -> bool {
         if !self.namespace.is_empty() && object.namespace != self.namespace.as_str() {
@@ -249,12 +254,11 @@ impl Filter {
             }));
         }
         let from: Arc<str> = if start.is_empty() { prefix.as_str().into() } else { start.into() };
-        let all = self.is_everything();
         let range = items.range((Bound::Included(from), Bound::Unbounded));
         Box::new(
             range
                 .take_while(move |(key, _)| key.starts_with(prefix.as_str()))
-                .filter(move |(_, entry)| all || entry.may_be(self.marks) && self.matches(&entry.object)),
+                .filter(move |(_, entry)| self.selects(entry)),
         )
     }
 }

@@ -111,14 +111,13 @@ impl Selected {
     /// Looks at some objects, until so many that match were found; says how many were.
     fn step(&mut self, wanted: usize, mut take: impl FnMut(&Entry)) -> usize {
         let Some(from) = self.from.take() else { return 0 };
-        let all = self.filter.is_everything();
         let look = (STEP_COST / self.filter.cost()).max(1);
         let mut count = 0;
         for (looked, (key, entry)) in self.items.range((from, Bound::Unbounded)).enumerate() {
             if !key.starts_with(&*self.prefix) || self.last.as_ref().is_some_and(|last| key > last) {
                 return count;
             }
-            if all || self.filter.matches(&entry.object) {
+            if self.filter.selects(entry) {
                 take(entry);
                 count += 1;
             }

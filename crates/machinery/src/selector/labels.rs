@@ -125,11 +125,7 @@ impl Selector {
 
     /// The one value that the label must have, where the selector asks for one.
     pub fn exact(&self, key: &str) -> Option<&str> {
-        let requirement = self.requirements.iter().find(|requirement| requirement.key == key)?;
-        match (requirement.operator, requirement.values.as_slice()) {
-            (Operator::Equals | Operator::DoubleEquals | Operator::In, [value]) => Some(value),
-            _ => None,
-        }
+        self.requirements.iter().find(|requirement| requirement.key == key)?.only_value()
     }
 }
 
@@ -185,6 +181,14 @@ impl Requirement {
 
     fn exact(key: Text, value: Text) -> Self {
         Requirement { key, operator: Operator::Equals, values: vec![value], bound: 0 }
+    }
+
+    /// The one value that the label must have, if it asks for one.
+    pub fn only_value(&self) -> Option<&str> {
+        match (self.operator, self.values.as_slice()) {
+            (Operator::Equals | Operator::DoubleEquals | Operator::In, [value]) => Some(value),
+            _ => None,
+        }
     }
 
     pub fn key(&self) -> &str {
