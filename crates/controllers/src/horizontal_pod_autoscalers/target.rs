@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use rkube_operator::kube::{self, Client};
 use rkube_operator::{Caches, Discovered};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::horizontal_pod_autoscalers::plan::Target;
 use crate::requests;
@@ -88,22 +88,19 @@ pub struct Scale {
     read: Read,
 }
 
-/// What is read of a scale.
-#[derive(Default, Deserialize)]
-#[serde(default)]
+/// What is read of a scale. What is null is as good as absent.
+#[derive(Deserialize)]
 struct Read {
-    spec: Spec,
-    status: Status,
+    spec: Option<Spec>,
+    status: Option<Status>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
 struct Spec {
     replicas: Option<i32>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
 struct Status {
     replicas: Option<i32>,
     selector: Option<String>,
@@ -125,11 +122,13 @@ impl Scale {
 
     pub fn target(&self) -> Target {
         let Read { spec, status } = &self.read;
-        Target { replicas: spec.replicas.unwrap_or(0), status_replicas: status.replicas.unwrap_or(0) }
+        let replicas = spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0);
+        let status_replicas = status.as_ref().and_then(|status| status.replicas).unwrap_or(0);
+        Target { replicas, status_replicas }
     }
 
     pub fn selector(&self) -> &str {
-        self.read.status.selector.as_deref().unwrap_or_default()
+        self.read.status.as_ref().and_then(|status| status.selector.as_deref()).unwrap_or_default()
     }
 
     pub async fn set(&self, client: &Client, replicas: i32) -> Result<(), String> {
@@ -138,9 +137,7 @@ impl Scale {
         let mut tries = 1;
         loop {
             let text: &str = latest.as_deref().unwrap_or(&self.text);
-            let mut value: Value =
-                serde_json::from_str(text).map_err(|error| failed(kube::Error::SerdeError(error)))?;
-            value["spec"]["replicas"] = replicas.into();
+            let value = with_replicas(text, replicas).map_err(|error| failed(kube::Error::SerdeError(error)))?;
             let Err(error) = requests::replace(client, &self.path, &value).await else { return Ok(()) };
             if !requests::is_conflict(&error) || tries >= TRIES_MAX {
                 return Err(failed(error));
@@ -148,6 +145,63 @@ impl Scale {
             tries += 1;
             latest = requests::get_text(client, &self.path).await.ok().or(latest);
             tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// The scale, asking for so many.
+fn with_replicas(scale: &str, replicas: i32) -> Result<Value, serde_json::Error> {
+    let mut scale: Map<String, Value> = serde_json::from_str(scale)?;
+    let spec = scale.remove("spec").unwrap_or_default();
+    let mut spec = Option::<Map<String, Value>>::deserialize(spec)?.unwrap_or_default();
+    spec.insert("replicas".to_owned(), replicas.into());
+    scale.insert("spec".to_owned(), spec.into());
+    Ok(scale.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_is_read_from_whoever_serves_it() {
+        // The text, replicas asked for and there, the selector.
+        let rows = [
+            (r#"{"spec":{"replicas":3},"status":{"replicas":2,"selector":"a=b"}}"#, Some((3, 2, "a=b"))),
+            (r#"{"spec":null,"status":{"replicas":null,"selector":null}}"#, Some((0, 0, ""))),
+            (r#"{"kind":"Scale"}"#, Some((0, 0, ""))),
+            (r#"{"spec":{"replicas":3000000000}}"#, None),
+            (r#"{"spec":{"replicas":"3"}}"#, None),
+            (r#"{"spec":3}"#, None),
+            ("", None),
+        ];
+        for (text, wanted) in rows {
+            let read = serde_json::from_str(text).ok();
+            let scale =
+                read.map(|read| Scale { path: String::new(), asked: String::new(), text: text.to_owned(), read });
+            let found = scale.as_ref().map(|scale| {
+                let Target { replicas, status_replicas } = scale.target();
+                (replicas, status_replicas, scale.selector())
+            });
+            assert_eq!(found, wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_replicas_of_a_scale_are_changed() {
+        let rows = [
+            (
+                r#"{"kind":"Scale","spec":{"more":1,"replicas":1}}"#,
+                Some(r#"{"kind":"Scale","spec":{"more":1,"replicas":5}}"#),
+            ),
+            (r#"{"spec":null}"#, Some(r#"{"spec":{"replicas":5}}"#)),
+            ("{}", Some(r#"{"spec":{"replicas":5}}"#)),
+            (r#"{"spec":[1]}"#, None),
+            ("[]", None),
+        ];
+        for (text, wanted) in rows {
+            let made = with_replicas(text, 5).ok().map(|made| serde_json::to_string(&made).unwrap());
+            assert_eq!(made.as_deref(), wanted, "{text}");
         }
     }
 }
