@@ -19,6 +19,7 @@ mod owners;
 mod property;
 mod road;
 mod rules;
+mod scales;
 mod strategic;
 mod tables;
 mod words;

@@ -37,8 +37,13 @@ fn below<'a, P: AsRef<str>>(path: &'a [P], field: &[u8]) -> Option<&'a [P]> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
     use crate::json::to_string;
+    use crate::patch::generators::any_object;
 
     fn read(text: &str, paths: &[&[&str]]) -> Option<String> {
         parse_parts(text.as_bytes(), paths).as_ref().map(to_string)
@@ -58,6 +63,34 @@ mod tests {
         ];
         for (paths, wanted) in cases {
             assert_eq!(read(text, paths).as_deref(), Some(*wanted), "{paths:?}");
+        }
+    }
+
+    /// The long way: a tree of all, cut down to the paths.
+    fn cut(value: &Value, paths: &[&[&str]]) -> Value {
+        let Value::Object(fields) = value else { return value.clone() };
+        if paths.iter().any(|path| path.is_empty()) {
+            return value.clone();
+        }
+        let mut kept = Value::object();
+        for (field, value) in fields.iter() {
+            let below: Vec<&[&str]> = paths.iter().filter(|path| path[0] == field).map(|path| &path[1..]).collect();
+            if !below.is_empty() {
+                kept.set(field, cut(value, &below));
+            }
+        }
+        kept
+    }
+
+    proptest! {
+        #[test]
+        fn parts_are_what_the_whole_has_there(
+            object in any_object(),
+            paths in vec(vec(select(vec!["a", "b", "name", "metadata", "labels", "spec"]), 1..4), 0..4),
+        ) {
+            let paths: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
+            let found = parse_parts(to_string(&object).as_bytes(), &paths).unwrap();
+            prop_assert_eq!(to_string(&found), to_string(&cut(&object, &paths)));
         }
     }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::value::{Map, Text, Value};
 
-pub(super) fn any_value() -> impl Strategy<Value = Value> {
+pub(crate) fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::Bool),
@@ -19,7 +19,7 @@ pub(super) fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-pub(super) fn any_object() -> impl Strategy<Value = Value> {
+pub(crate) fn any_object() -> impl Strategy<Value = Value> {
     prop::collection::btree_map(key(), any_value(), 0..4).prop_map(|entries| Value::Object(map(entries)))
 }
 

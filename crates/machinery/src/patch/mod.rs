@@ -133,7 +133,7 @@ fn json_type(value: &Value) -> &'static str {
 }
 
 #[cfg(test)]
-mod generators;
+pub(crate) mod generators;
 
 #[cfg(test)]
 mod tests {
