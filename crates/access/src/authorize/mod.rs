@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rkube_catalog::Snapshot;
 use rkube_machinery::field::quote;
+use rkube_machinery::{GroupResource, Status};
 
 pub use masters::is_master;
 pub use rbac::{Rbac, Rule};
@@ -119,6 +120,19 @@ impl Authorizers {
 
     pub fn allow(&self, user: &User, attributes: &Attributes<'_>) -> bool {
         self.decide(user, attributes).0 == Decision::Allow
+    }
+
+    /// The refusal, unless the user may.
+    pub fn check(&self, user: &User, attributes: &Attributes<'_>) -> Result<(), Status> {
+        if self.allow(user, attributes) {
+            return Ok(());
+        }
+        let (resource, name) = match attributes {
+            Attributes::Resource(asked) => (GroupResource::new(asked.group, asked.resource), asked.name),
+            Attributes::Path { .. } => (GroupResource::new("", ""), ""),
+        };
+        let reason = self.verdict(user, attributes).reason;
+        Err(Status::forbidden(&resource, name, attributes.refusal(user, &reason)))
     }
 
     /// The decision, and who made it.

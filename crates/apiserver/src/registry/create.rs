@@ -165,6 +165,10 @@ impl<'a> Write<'a> {
         let warnings =
             checked.map_err(|errors| Status::invalid(&self.request.served.kind.group_kind(), name, &errors))?;
         self.warnings.extend(warnings);
+        if matches!(origin, Origin::Update) {
+            // Whoever may change an object need not be one who may make it.
+            self.registry.authorizers.check(self.request.user, &self.request.info.creation())?;
+        }
         self.check_admitted(Admission::create(name), &value).await?;
 
         let mut value = self.request.storage_form(value).await?;

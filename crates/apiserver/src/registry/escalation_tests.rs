@@ -164,3 +164,39 @@ async fn roles_that_are_gone_are_told() {
                    \"default\": RBAC: role.rbac.authorization.k8s.io \"lost\" not found";
     assert_eq!(found, (StatusCode::FORBIDDEN, refused.to_owned()));
 }
+
+#[tokio::test]
+async fn whoever_may_change_an_object_may_not_make_it() {
+    let server = test_server::server().await;
+    let user = Arc::new(User { name: "changer".into(), ..User::default() });
+    let rules = r#"{"verbs":["get","update","patch"],"apiGroups":["","coordination.k8s.io"],"resources":["configmaps","leases"]},
+        {"verbs":["create"],"apiGroups":[""],"resources":["configmaps"],"resourceNames":["named"]}"#;
+    make(&server, CLUSTER_ROLES, &role("ClusterRole", "changer", rules)).await;
+    make(&server, CLUSTER_BINDINGS, &binding("ClusterRoleBinding", "changer", "ClusterRole", "changer", "changer"))
+        .await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let map = |name: &str, data: &str| {
+        format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}},"data":{{"a":"{data}"}}}}"#)
+    };
+    let lease = r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"new"}}"#;
+    let no_map = "configmaps \"new\" is forbidden: User \"changer\" cannot create resource \"configmaps\" in API group \"\" in \
+        the namespace \"default\"";
+    let no_lease = "leases.coordination.k8s.io \"new\" is forbidden: User \"changer\" cannot create resource \"leases\" in API \
+        group \"coordination.k8s.io\" in the namespace \"default\"";
+    for (method, path, form, body, want) in [
+        (Method::PATCH, format!("{maps}/new?fieldManager=a"), APPLY, map("new", "1"), (403, no_map)),
+        (Method::PATCH, format!("{maps}/new?fieldManager=a&dryRun=All"), APPLY, map("new", "1"), (403, no_map)),
+        (Method::PUT, format!("{leases}/new"), JSON, lease.to_owned(), (403, no_lease)),
+        (Method::PATCH, format!("{maps}/named?fieldManager=a"), APPLY, map("named", "1"), (201, "")),
+        (Method::PATCH, format!("{maps}/named?fieldManager=a"), APPLY, map("named", "2"), (200, "")),
+    ] {
+        let (code, message) = send(&server, &user, method, &path, form, &body).await;
+        assert_eq!((code.as_u16(), message.as_str()), want, "{path}");
+    }
+    make(&server, maps, &map("new", "1")).await;
+    let (code, message) =
+        send(&server, &user, Method::PATCH, &format!("{maps}/new?fieldManager=a&force=true"), APPLY, &map("new", "2"))
+            .await;
+    assert_eq!((code.as_u16(), message.as_str()), (200, ""));
+}

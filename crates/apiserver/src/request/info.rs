@@ -103,6 +103,20 @@ impl RequestInfo {
         }
     }
 
+    /// What is to be allowed where the request makes something, and its verb does not say so.
+    pub fn creation(&self) -> Attributes<'_> {
+        Attributes::Resource(ResourceAttributes {
+            verb: "create",
+            group: &self.group,
+            version: &self.version,
+            resource: &self.resource,
+            subresource: &self.subresource,
+            namespace: &self.namespace,
+            name: &self.name,
+            ..ResourceAttributes::default()
+        })
+    }
+
     /// Whether the request lasts as long as the client wants.
     pub fn is_long_running(&self) -> bool {
         self.verb == "watch" || matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward")

@@ -7,7 +7,7 @@ mod target;
 mod tests;
 
 use http::{Method, StatusCode};
-use rkube_access::authorize::{Attributes, Decision, ResourceAttributes};
+use rkube_access::authorize::Decision;
 use rkube_machinery::{GroupResource, Status, Value};
 
 use super::super::Registry;
@@ -125,17 +125,7 @@ impl Write<'_> {
         if info.verb == "create" {
             return Ok(());
         }
-        let asked = ResourceAttributes {
-            verb: "create",
-            group: &info.group,
-            version: &info.version,
-            resource: &info.resource,
-            subresource: &info.subresource,
-            namespace: &info.namespace,
-            name: &info.name,
-            ..ResourceAttributes::default()
-        };
-        let verdict = self.registry.authorizers.verdict(self.request.user, &Attributes::Resource(asked));
+        let verdict = self.registry.authorizers.verdict(self.request.user, &info.creation());
         match verdict.decision {
             Decision::Allow => Ok(()),
             _ => Err(Status::forbidden(&self.request.served.group_resource, &info.name, verdict.reason)),
