@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use rkube_access::authorize::Authorizers;
 use rkube_machinery::field::quote;
-use rkube_machinery::{Status, Value};
+use rkube_machinery::{Status, Value, pem};
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer as _;
 
@@ -196,11 +196,11 @@ impl Write<'_, '_> {
     }
 }
 
-/// For whom a certificate is requested; none where the request cannot be read.
+/// For whom a certificate is requested; none where the request cannot be read. It is read as signers read it.
 fn common_name(request: &str) -> Option<String> {
     let pem = base64::engine::general_purpose::STANDARD.decode(request).ok()?;
-    let (_, block) = x509_parser::pem::parse_x509_pem(&pem).ok()?;
-    let (_, parsed) = X509CertificationRequest::from_der(&block.contents).ok()?;
+    let block = pem::blocks(&pem).next().filter(|block| block.label == "CERTIFICATE REQUEST")?;
+    let (_, parsed) = X509CertificationRequest::from_der(&block.bytes).ok()?;
     let subject = &parsed.certification_request_info.subject;
     // The last one counts, as in Go.
     Some(subject.iter_common_name().last().and_then(|name| name.as_str().ok()).unwrap_or_default().to_owned())

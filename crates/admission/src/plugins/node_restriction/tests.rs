@@ -344,3 +344,32 @@ fn others_are_not_restricted() {
     let refused = stage.plugin.mutate(&mut attributes, &mut Value::object()).unwrap_err().message;
     assert!(refused.ends_with("could not determine node from user \"system:node:\""), "{refused}");
 }
+
+/// Requests for certificates of the nodes n and m.
+const OF_N: &str = "MIHpMIGRAgEAMC8xFTATBgNVBAoMDHN5c3RlbTpub2RlczEWMBQGA1UEAwwNc3lzdGVtOm5vZGU6bjBZMBMGByqGSM49AgEGCCqG\
+    SM49AwEHA0IABBFnQIKm54n2JIYNvEJDGobYHNtU7Xl6VQ+/CClb/d+uA8j1NNL5bmZntj52vOIRo7AoYDYxw+2n7k81uk5n1Dyg\
+    ADAKBggqhkjOPQQDAgNHADBEAiBGbRxsk929ZoGtiAunzadGppKLIiGK0pRjczKwg9JlswIgEI2pmwYtWxXQuar/Z/426HvQk+AKxQtpeOPu7ZpkILc=";
+const OF_M: &str = "MIHqMIGRAgEAMC8xFTATBgNVBAoMDHN5c3RlbTpub2RlczEWMBQGA1UEAwwNc3lzdGVtOm5vZGU6bTBZMBMGByqGSM49AgEGCCqG\
+    SM49AwEHA0IABJsxjxdCpNnIjXizj8XBIjkRjQzLvaChkKqb1pt5fCLz4Zh022HbVASNttIIUjFESQxE2MFkfGAKjfYYRrReFs6g\
+    ADAKBggqhkjOPQQDAgNIADBFAiEAkxwMnkzH7uSneciPQqaCDPe1rZV63EIwTSbR692iMcECIEOxe4bZlmv0J6YPJ0scyPWBAHtpb5gxECch77X/oY0D";
+
+#[test]
+fn certificates_are_requested_for_itself_only() {
+    let stage = stage();
+    let block = |label: &str, body: &str, end: &str| format!("-----BEGIN {label}-----\n{body}\n-----END {end}-----\n");
+    let whole = |body: &str| block("CERTIFICATE REQUEST", body, "CERTIFICATE REQUEST");
+    let foreign = "can only create a node CSR with CN=system:node:n";
+    let unread = "unable to parse csr: PEM block type must be CERTIFICATE REQUEST";
+    for (pem, want) in [
+        (whole(OF_N), ""),
+        (whole(OF_M), foreign),
+        // What signers pass over, counts for nothing.
+        (block("CERTIFICATE REQUEST", OF_N, "X") + &whole(OF_M), foreign),
+        (block("X", OF_N, "X") + &whole(OF_N), unread),
+        (String::new(), unread),
+    ] {
+        let request = base64::engine::general_purpose::STANDARD.encode(&pem);
+        let body = format!(r#"{{"spec":{{"signerName":"{}","request":"{request}"}}}}"#, NODE_SIGNERS[0]);
+        stage.check(&[("create certificates.k8s.io/certificatesigningrequests /c", "", &body, want)]);
+    }
+}
