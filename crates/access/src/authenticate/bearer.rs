@@ -27,6 +27,30 @@ pub trait TokenAuthenticator: Send + Sync {
     fn user_of(&self, token: &str, audiences: &[String]) -> Option<Result<TokenUser, String>>;
 }
 
+/// Tokens that say nothing of audiences.
+pub trait PlainTokens: Send + Sync {
+    /// `None`: nobody knows the token.
+    fn user_of(&self, token: &str) -> Option<UserRef>;
+}
+
+/// Such tokens are good for this server, and for nobody else who asks about them.
+pub struct ForServer<T> {
+    pub tokens: T,
+    /// What this server answers to.
+    pub audiences: Vec<String>,
+}
+
+impl<T: PlainTokens> TokenAuthenticator for ForServer<T> {
+    fn user_of(&self, token: &str, audiences: &[String]) -> Option<Result<TokenUser, String>> {
+        let good: Vec<String> = audiences.iter().filter(|one| self.audiences.contains(one)).cloned().collect();
+        if good.is_empty() && !audiences.is_empty() {
+            return None;
+        }
+        let user = self.tokens.user_of(token)?;
+        Some(Ok(TokenUser { user, audiences: good, warning: None }))
+    }
+}
+
 /// The members in their order.
 pub struct Bearer {
     pub members: Vec<Box<dyn TokenAuthenticator>>,
@@ -60,6 +84,30 @@ fn token_of(headers: &HeaderMap) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::User;
+    use crate::authenticate::TokenFile;
+
+    #[test]
+    fn plain_tokens_are_good_for_the_server_alone() {
+        let mut tokens = TokenFile::default();
+        tokens.insert("known", User { name: "a".into(), ..User::default() });
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let tokens = ForServer { tokens, audiences: texts(&["api", "https://own"]) };
+        /// A token, the audiences asked about, and for which it is good.
+        type Row = (&'static str, &'static [&'static str], Option<&'static [&'static str]>);
+        let table: [Row; 6] = [
+            ("known", &[], Some(&[])),
+            ("known", &["https://own", "vault", "api"], Some(&["https://own", "api"])),
+            ("known", &["api"], Some(&["api"])),
+            ("known", &["vault"], None),
+            ("other", &[], None),
+            ("other", &["api"], None),
+        ];
+        for (token, asked, want) in table {
+            let found = tokens.user_of(token, &texts(asked)).map(|found| found.unwrap().audiences);
+            assert_eq!(found, want.map(texts), "{token} {asked:?}");
+        }
+    }
 
     #[test]
     fn tokens_are_found_in_headers() {

@@ -12,9 +12,9 @@ use rkube_catalog::{Catalog, Object};
 use rkube_machinery::host::Clock;
 use rkube_machinery::{Text, time};
 
+use super::bearer::PlainTokens;
 use super::service_account::find;
-use super::{TokenAuthenticator, TokenUser};
-use crate::User;
+use crate::{User, UserRef};
 
 const NAMESPACE: &str = "kube-system";
 const TYPE: &str = "bootstrap.kubernetes.io/token";
@@ -27,15 +27,13 @@ pub struct BootstrapTokens {
     pub clock: Arc<dyn Clock>,
 }
 
-impl TokenAuthenticator for BootstrapTokens {
-    /// One that is of no use is one that nobody knows. Such tokens are good for every audience.
-    fn user_of(&self, token: &str, audiences: &[String]) -> Option<Result<TokenUser, String>> {
+impl PlainTokens for BootstrapTokens {
+    /// One that is of no use is one that nobody knows.
+    fn user_of(&self, token: &str) -> Option<UserRef> {
         let (id, secret) = parse(token)?;
         let found = find(&self.catalog.snapshot(), "secrets", NAMESPACE, &format!("bootstrap-token-{id}"))?;
         match user(&found, id, secret, self.clock.now_seconds()) {
-            Ok(user) => {
-                Some(Ok(TokenUser { user: user.authenticated(), audiences: audiences.to_vec(), warning: None }))
-            }
+            Ok(user) => Some(user.authenticated()),
             Err(why) => {
                 tracing::debug!(secret = %found.name, why, "a bootstrap token is not good");
                 None

@@ -1,5 +1,5 @@
 //! A client certificate's subject is its user: the common name is the name, the organizations are the groups.
-//! The certificate's fingerprint goes along, so that what the user does can be traced to it.
+//! A name of Kubernetes' own in it is the UID. The certificate's fingerprint goes along, so that what the user does can be traced to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,13 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 
 use super::{Authenticator, CREDENTIAL_ID, Credentials, Verdict};
 use crate::{User, UserRef};
+
+/// What the name of a UID is in a subject.
+const UID: &str = "1.3.6.1.4.1.57683.2";
 
 /// The authority whose client certificates are taken.
 pub struct Authority(Option<Arc<dyn ClientCertVerifier>>);
@@ -68,14 +71,31 @@ impl Authenticator for Certificate {
 fn user_of(der: &[u8]) -> Proof {
     let Ok((_, certificate)) = X509Certificate::from_der(der) else { return Proof::None };
     let subject = certificate.subject();
-    let name = subject.iter_common_name().next().and_then(|name| name.as_str().ok()).unwrap_or_default();
+    // The last one counts, as in Go.
+    let name = subject.iter_common_name().last().and_then(|name| name.as_str().ok()).unwrap_or_default();
     if name.is_empty() {
         return Proof::None;
     }
+    let uid = match uid_of(subject) {
+        Ok(uid) => uid,
+        Err(why) => return Proof::Refused(why.to_owned()),
+    };
     let groups = subject.iter_organization().filter_map(|group| group.as_str().ok()).map(Text::from).collect();
     let extra = vec![(CREDENTIAL_ID.into(), vec![fingerprint(der).into()])];
-    let user = User { name: name.into(), groups, extra, ..User::default() }.authenticated();
+    let user = User { name: name.into(), uid: uid.into(), groups, extra }.authenticated();
     Proof::User { user, until: certificate.validity().not_after.timestamp() }
+}
+
+/// The user's UID, if the subject has one.
+fn uid_of<'a>(subject: &'a X509Name<'_>) -> Result<&'a str, &'static str> {
+    let mut found = subject.iter_attributes().filter(|attribute| attribute.attr_type().to_id_string() == UID);
+    match (found.next().map(|uid| uid.as_str()), found.next()) {
+        (None, _) => Ok(""),
+        (_, Some(_)) => Err("expected 1 UID, but found multiple"),
+        (Some(Err(_)), _) => Err("unable to parse UID into a string"),
+        (Some(Ok("")), _) => Err("UID cannot be an empty string"),
+        (Some(Ok(uid)), None) => Ok(uid),
+    }
 }
 
 fn fingerprint(der: &[u8]) -> String {
@@ -88,7 +108,35 @@ fn fingerprint(der: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
+
+    /// Certificates of openssl, for `O=dev, CN=first, CN=jane` with the UID `u-1`, and with another one, too.
+    const ONE_UID: &str = "MIIBfzCCASUCFCv1OAd61dKOsP+yCRNyE36TyOfQMAoGCCqGSM49BAMCMEExDDAKBgNVBAoMA2RldjEOMAwGA1UEAwwFZmlyc3Qx\
+        DTALBgNVBAMMBGphbmUxEjAQBgkrBgEEAYPCUwIMA3UtMTAgFw0yNjExMTkyMzE3NTdaGA8yMTI2MTAyNjIzMTc1N1owQTEMMAoG\
+        A1UECgwDZGV2MQ4wDAYDVQQDDAVmaXJzdDENMAsGA1UEAwwEamFuZTESMBAGCSsGAQQBg8JTAgwDdS0xMFkwEwYHKoZIzj0CAQYI\
+        KoZIzj0DAQcDQgAEEWdAgqbnifYkhg28QkMahtgc21TteXpVD78IKVv9364DyPU00vluZme2Pna84hGjsChgNjHD7afuTzW6TmfU\
+        PDAKBggqhkjOPQQDAgNIADBFAiBz7CdpZBG484/v4npfOOq/ztDvWH0rZbs1SPR7TnFLLQIhAPCD8BrfYv3BGFCxiuJkKiX/QBq7\
+        Z3UvkjfaMLSBxPMP";
+    const TWO_UIDS: &str = "MIIBpzCCAU0CFGWSscE1QE7H4BSdkWAFrJaZoqzgMAoGCCqGSM49BAMCMFUxDDAKBgNVBAoMA2RldjEOMAwGA1UEAwwFZmlyc3Qx\
+        DTALBgNVBAMMBGphbmUxEjAQBgkrBgEEAYPCUwIMA3UtMTESMBAGCSsGAQQBg8JTAgwDdS0yMCAXDTI2MTExOTIzMTc1N1oYDzIx\
+        MjYxMDI2MjMxNzU3WjBVMQwwCgYDVQQKDANkZXYxDjAMBgNVBAMMBWZpcnN0MQ0wCwYDVQQDDARqYW5lMRIwEAYJKwYBBAGDwlMC\
+        DAN1LTExEjAQBgkrBgEEAYPCUwIMA3UtMjBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABBFnQIKm54n2JIYNvEJDGobYHNtU7Xl6\
+        VQ+/CClb/d+uA8j1NNL5bmZntj52vOIRo7AoYDYxw+2n7k81uk5n1DwwCgYIKoZIzj0EAwIDSAAwRQIhAL86VbatKxIiprf+BNqo\
+        jjdTaNr4rh51Z+z54lyWMYnIAiAybT0C0q0r9TTOKqMEUCCwzuFEFAISnF6qaIPmt4zm6g==";
+
+    #[test]
+    fn the_last_name_counts_and_there_is_one_uid() {
+        let proof = |text: &str| user_of(&STANDARD.decode(text).unwrap());
+        let Proof::User { user, .. } = proof(ONE_UID) else { panic!("it names somebody") };
+        let groups: Vec<&str> = user.groups.iter().map(Text::as_str).collect();
+        assert_eq!((user.name.as_str(), user.uid.as_str()), ("jane", "u-1"));
+        assert_eq!(groups, ["dev", "system:authenticated"]);
+        let Proof::Refused(why) = proof(TWO_UIDS) else { panic!("it has two UIDs") };
+        assert_eq!(why, "expected 1 UID, but found multiple");
+    }
 
     #[test]
     fn fingerprints_are_lower_case_hex() {

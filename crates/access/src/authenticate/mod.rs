@@ -18,7 +18,7 @@ pub use bearer::{TokenAuthenticator, TokenUser};
 pub use token_file::TokenFile;
 
 use crate::UserRef;
-use bearer::Bearer;
+use bearer::{Bearer, ForServer};
 use bootstrap::BootstrapTokens;
 use service_account::{OnLegacyUse, ServiceAccounts, Signer};
 
@@ -85,13 +85,16 @@ pub struct Authenticators {
 impl Authenticators {
     pub fn new(options: Options, catalog: &Arc<Catalog>, clock: &Arc<dyn Clock>) -> Authenticators {
         let Options { token_file, anonymous, signer, on_legacy_use, bootstrap_tokens } = options;
+        let audiences = signer.as_ref().map(|signer| signer.audiences().to_vec()).unwrap_or_default();
+        let token_file = ForServer { tokens: token_file, audiences: audiences.clone() };
         let mut tokens: Vec<Box<dyn TokenAuthenticator>> = vec![Box::new(token_file)];
         if let Some(signer) = signer {
             let (catalog, clock) = (catalog.clone(), clock.clone());
             tokens.push(Box::new(ServiceAccounts { signer, catalog, clock, on_legacy_use }));
         }
         if bootstrap_tokens {
-            tokens.push(Box::new(BootstrapTokens { catalog: catalog.clone(), clock: clock.clone() }));
+            let known = BootstrapTokens { catalog: catalog.clone(), clock: clock.clone() };
+            tokens.push(Box::new(ForServer { tokens: known, audiences }));
         }
         let bearer = Arc::new(Bearer { members: tokens });
         let members: Vec<Box<dyn Authenticator>> = vec![Box::new(certificate::Certificate), Box::new(bearer.clone())];

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{TokenAuthenticator, TokenUser};
+use super::bearer::PlainTokens;
 use crate::{User, UserRef};
 
 #[derive(Default)]
@@ -16,10 +16,8 @@ impl TokenFile {
     }
 }
 
-impl TokenAuthenticator for TokenFile {
-    /// Such tokens are good for every audience.
-    fn user_of(&self, token: &str, audiences: &[String]) -> Option<Result<TokenUser, String>> {
-        let user = self.users.get(token)?.clone();
-        Some(Ok(TokenUser { user, audiences: audiences.to_vec(), warning: None }))
+impl PlainTokens for TokenFile {
+    fn user_of(&self, token: &str) -> Option<UserRef> {
+        self.users.get(token).cloned()
     }
 }
