@@ -10,6 +10,9 @@ use super::curve::Curve;
 
 /// Keys of fewer bits prove nothing.
 const RSA_BITS_MIN: u64 = 1024;
+/// Nobody waits for keys of more bits. Upstream has no such bound: what it takes grows with the third power of a key.
+const RSA_BITS_MAX: u64 = 16_384;
+const EXPONENT_BITS_MAX: u64 = 31;
 const UNKNOWN: &str = "x509: cannot verify signature: algorithm unimplemented";
 
 /// A key of a kind that is known.
@@ -150,10 +153,15 @@ fn is_signed(key: &RSAPublicKey<'_>, signature: &[u8], fits: impl Fn(&[u8], u64)
             "crypto/rsa: {bits}-bit keys are insecure (see https://go.dev/pkg/crypto/rsa#hdr-Minimum_key_size)"
         ));
     }
+    if bits > RSA_BITS_MAX {
+        return Err(format!("crypto/rsa: {bits}-bit keys are too large: at most {RSA_BITS_MAX} bits can be verified"));
+    }
+    if exponent.bits() > EXPONENT_BITS_MAX {
+        return Err("crypto/rsa: public exponent too large".to_owned());
+    }
     let size = usize::try_from(bits.div_ceil(8)).unwrap_or_default();
     let number = BigUint::from_bytes_be(signature);
-    // A large exponent would take long; those in use are small.
-    if signature.len() != size || number >= modulus || exponent.bits() > 64 {
+    if signature.len() != size || number >= modulus {
         return Ok(false);
     }
     let plain = number.modpow(&exponent, &modulus).to_bytes_be();
@@ -267,6 +275,22 @@ mod tests {
             bytes[place] ^= 1;
             assert_eq!(check(&bytes), spoilt, "spoilt {text}");
         }
+    }
+
+    #[test]
+    fn no_key_is_too_large_to_be_looked_at() {
+        let verdict = |bytes: usize, exponent: &[u8]| {
+            let mut modulus = vec![0xff; bytes];
+            modulus[0] = 0x80;
+            let key = RSAPublicKey { modulus: &modulus, exponent };
+            is_signed(&key, &vec![1; bytes], |_, _| true)
+        };
+        assert_eq!(verdict(2048, &[1, 0, 1]), Ok(true));
+        assert_eq!(verdict(256, &[0x7f, 0xff, 0xff, 0xff]), Ok(true));
+        let large = "crypto/rsa: public exponent too large";
+        assert_eq!(verdict(256, &[0x80, 0, 0, 1]).unwrap_err(), large);
+        let wide = "crypto/rsa: 8000000-bit keys are too large: at most 16384 bits can be verified";
+        assert_eq!(verdict(1_000_000, &[0xff; 8]).unwrap_err(), wide);
     }
 
     #[test]
