@@ -1,12 +1,14 @@
 //! Who signs certificates that are asked for: flags of kube-controller-manager, and its words where they do not go together.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::Args;
-use rkube_cluster::certificates::Pair;
+use rkube_cluster::certificates::{CertificateSigner, Pair};
 use rkube_cluster::parts::{Signer, SigningAuthorities, signs_all};
 
+use crate::host::SystemEntropy;
 use crate::identity;
 
 #[derive(Debug, Args)]
@@ -140,12 +142,17 @@ impl SigningFlags {
 
 fn pair(flags: &str, certificate: &Path, key: &Path) -> anyhow::Result<Pair> {
     let certificate = identity::read(certificate, &format!("--{flags}-cert-file"))?;
-    Ok(Pair { certificate, key: identity::read(key, &format!("--{flags}-key-file"))? })
+    let pair = Pair { certificate, key: identity::read(key, &format!("--{flags}-key-file"))? };
+    CertificateSigner::new(&pair, Arc::new(SystemEntropy))
+        .with_context(|| format!("--{flags}-cert-file and --{flags}-key-file"))?;
+    Ok(pair)
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+
+    use rkube_cluster::certificates::issue;
 
     use super::*;
 
@@ -157,7 +164,7 @@ mod tests {
 
     fn authorities(flags: &[&str]) -> Result<Option<Vec<(Signer, String)>>, String> {
         let line = Line::try_parse_from(["rkube"].iter().chain(flags)).map_err(|error| error.kind().to_string())?;
-        let found = line.flags.authorities().map_err(|error| error.to_string())?;
+        let found = line.flags.authorities().map_err(|error| format!("{error:#}"))?;
         let text = |(signer, pair): (Signer, Pair)| (signer, [pair.certificate, pair.key].concat());
         Ok(found.map(|found| found.into_iter().map(text).collect()))
     }
@@ -165,13 +172,17 @@ mod tests {
     #[test]
     fn one_signs_for_all_or_each_for_itself() {
         let directory = tempfile::tempdir().unwrap();
-        let file = |name: &str| {
+        let file = |name: &str, text: &str| {
             let path = directory.path().join(name);
-            std::fs::write(&path, name).unwrap();
+            std::fs::write(&path, text).unwrap();
             path.display().to_string()
         };
+        let names = ["", "-kubelet-serving", "-kubelet-client", "-kube-apiserver-client", "-legacy-unknown"];
+        let pairs: Vec<Pair> = names.iter().map(|_| issue::authority(0, &SystemEntropy).unwrap()).collect();
+        let pair = |signer: &str| &pairs[names.iter().position(|name| *name == signer).unwrap()];
         let flags = |signer: &str| {
-            let (certificate, key) = (file(&format!("{signer}.crt ")), file(&format!("{signer}.key ")));
+            let Pair { certificate, key } = pair(signer);
+            let (certificate, key) = (file(&format!("{signer}.crt"), certificate), file(&format!("{signer}.key"), key));
             [
                 format!("--cluster-signing{signer}-cert-file={certificate}"),
                 format!("--cluster-signing{signer}-key-file={key}"),
@@ -182,17 +193,24 @@ mod tests {
             authorities(&flags.iter().map(String::as_str).collect::<Vec<_>>()).unwrap()
         };
         assert_eq!(asked(&[]), None, "the cluster's own does");
-        let all = Signer::ALL.map(|signer| (signer, ".crt .key ".to_owned()));
+        let text = |signer: &str| [pair(signer).certificate.as_str(), &pair(signer).key].concat();
+        let all = Signer::ALL.map(|signer| (signer, text("")));
         assert_eq!(asked(&[""]), Some(all.to_vec()));
-        let of = |signer, name: &str| (signer, format!("-{name}.crt -{name}.key "));
-        assert_eq!(asked(&["-kubelet-client"]), Some(vec![of(Signer::KubeletClient, "kubelet-client")]));
+        let of = |signer, name: &str| (signer, text(name));
+        assert_eq!(asked(&["-kubelet-client"]), Some(vec![of(Signer::KubeletClient, "-kubelet-client")]));
         let three = asked(&["-legacy-unknown", "-kubelet-serving", "-kube-apiserver-client"]);
         let expected = [
-            of(Signer::Client, "kube-apiserver-client"),
-            of(Signer::KubeletServing, "kubelet-serving"),
-            of(Signer::LegacyUnknown, "legacy-unknown"),
+            of(Signer::Client, "-kube-apiserver-client"),
+            of(Signer::KubeletServing, "-kubelet-serving"),
+            of(Signer::LegacyUnknown, "-legacy-unknown"),
         ];
         assert_eq!(three, Some(expected.to_vec()));
+        let (certificate, key) = (file("c", &pair("").certificate), file("k", &pair("-legacy-unknown").key));
+        let flags = [format!("--cluster-signing-cert-file={certificate}"), format!("--cluster-signing-key-file={key}")];
+        assert_eq!(
+            authorities(&[&flags[0], &flags[1]]).unwrap_err(),
+            "--cluster-signing-cert-file and --cluster-signing-key-file: the signer's key does not belong to its certificate"
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! speaks TLS with them. Where they are kept is not known here. All keys are ECDSA P-256, everything is PEM.
 
 pub mod issue;
+mod keys;
 mod names;
 mod sign;
 pub mod tls;

@@ -14,6 +14,7 @@ use yasna::models::{GeneralizedTime, ObjectIdentifier, UTCTime};
 use yasna::{DERWriter, DERWriterSeq, Tag};
 
 use super::Pair;
+use super::keys;
 use super::tls;
 
 const SERIAL_BYTES: usize = 16;
@@ -24,8 +25,12 @@ pub enum Error {
     Certificate,
     #[error("the signer's key cannot be used")]
     Key(#[from] rcgen::Error),
-    #[error("the signer's key is of a kind that signs no certificates here")]
+    #[error(
+        "the signer's key is of a kind that signs no certificates here: it must be RSA, Ed25519, or ECDSA on P-256 or P-384"
+    )]
     Algorithm,
+    #[error("the signer's key does not belong to its certificate")]
+    Mismatch,
 }
 
 /// An authority that signs what it is asked to.
@@ -42,11 +47,14 @@ pub struct CertificateSigner {
 
 impl CertificateSigner {
     pub fn new(authority: &Pair, entropy: Arc<dyn Entropy>) -> Result<CertificateSigner, Error> {
-        let key = KeyPair::from_pem(&authority.key)?;
+        let key = keys::read(&authority.key)?;
         let algorithm = algorithm(&key).ok_or(Error::Algorithm)?;
         let chain = tls::certificates(&authority.certificate).map_err(|_| Error::Certificate)?;
         let first = chain.first().ok_or(Error::Certificate)?;
         let (_, certificate) = X509Certificate::from_der(first).map_err(|_| Error::Certificate)?;
+        if certificate.public_key().subject_public_key.data[..] != *key.public_key_raw() {
+            return Err(Error::Mismatch);
+        }
         let key_identifier = certificate.iter_extensions().find_map(|extension| match extension.parsed_extension() {
             ParsedExtension::SubjectKeyIdentifier(identifier) => Some(identifier.0.to_vec()),
             _ => None,
@@ -348,6 +356,22 @@ mod tests {
         let names = &certificate.subject_alternative_name().unwrap().unwrap().value.general_names;
         assert_eq!(names.len(), 5, "{names:?}");
         assert!(chain[0].iter().len() > 0 && certificate.raw_serial()[0] == 0, "the serial is positive");
+    }
+
+    #[test]
+    fn a_pair_belongs_together() {
+        let authority = issue::authority(NOW, &Counting).unwrap();
+        let signer = |certificate: &str, key: &str| {
+            let pair = Pair { certificate: certificate.to_owned(), key: key.to_owned() };
+            CertificateSigner::new(&pair, Arc::new(Counting)).err().map(|error| error.to_string())
+        };
+        let (certificate, key) = (authority.certificate.as_str(), authority.key.as_str());
+        assert_eq!(signer(certificate, key), None);
+        let other = issue::new_key().unwrap().serialize_pem();
+        let mismatch = "the signer's key does not belong to its certificate";
+        assert_eq!(signer(certificate, &other).as_deref(), Some(mismatch));
+        assert_eq!(signer(certificate, include_str!("testdata/rsa-old.pem")).as_deref(), Some(mismatch));
+        assert!(signer(certificate, "").is_some() && signer("", key).is_some());
     }
 
     #[test]
