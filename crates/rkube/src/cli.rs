@@ -17,17 +17,25 @@ use crate::node_addresses::NodeAddressFlags;
 use crate::node_flags::RealNodeFlags;
 use crate::simulated_nodes::SimulatedNodeFlags;
 
-/// The Kubernetes release whose interface rkube serves.
-pub const KUBERNETES_VERSION: &str = "1.36.4";
+macro_rules! kubernetes_version {
+    () => {
+        "1.36.4"
+    };
+}
 
-/// What `rkube version` prints.
+/// The Kubernetes release whose interface rkube serves.
+pub const KUBERNETES_VERSION: &str = kubernetes_version!();
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (Kubernetes ", kubernetes_version!(), ")");
+
+/// What `rkube version` and `rkube --version` print.
 pub fn version_line() -> String {
-    format!("rkube {} (Kubernetes {KUBERNETES_VERSION})", env!("CARGO_PKG_VERSION"))
+    format!("rkube {VERSION}")
 }
 
 /// Kubernetes in one binary.
 #[derive(Debug, Parser)]
-#[command(name = "rkube", arg_required_else_help = true, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(name = "rkube", version = VERSION, arg_required_else_help = true, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,

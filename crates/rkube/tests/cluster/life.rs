@@ -56,6 +56,7 @@ fn an_address_in_use_is_said() {
 fn version_and_help_answer() {
     let run = |arguments: &[&str]| Finished::run(Command::new(env!("CARGO_BIN_EXE_rkube")).args(arguments), "");
     run(&["version"]).expect_success().says("(Kubernetes 1.36.");
+    run(&["--version"]).expect_success().says("(Kubernetes 1.36.");
     run(&["--help"]).expect_success().says("Examples:").says("kubectl get namespaces");
     run(&["up", "--help"]).expect_success().says("--service-cluster-ip-range");
     run(&["up", "--store=floppy"]).expect_failure();
