@@ -5,6 +5,7 @@ mod act;
 mod backoff;
 mod indexes;
 mod new_pods;
+mod order;
 mod plan;
 #[cfg(test)]
 mod plan_tests;

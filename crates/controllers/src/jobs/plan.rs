@@ -9,11 +9,11 @@ use rkube_machinery::time;
 use crate::conditions::Condition;
 use crate::jobs::backoff::{Backoff, finished, remaining_of_index};
 use crate::jobs::indexes::Indexes;
+use crate::jobs::order;
 use crate::jobs::policy::{self, Verdict};
 use crate::jobs::view::{FAILED, FAILURE_TARGET, Job, SUCCESS_CRITERIA_MET};
 use crate::metadata::seconds;
 use crate::pods::{Phase, Pod};
-use crate::replica_sets::order;
 
 /// At most so many pods are made or deleted in one reconcile.
 pub const BURST: usize = 500;
@@ -228,7 +228,7 @@ pub struct NewPod {
 pub fn step(job: &Job, pods: &[Arc<Pod>], look: &Look, now_micros: i64) -> Step {
     let active = as_count(look.active.len());
     if job.suspended {
-        let all = removed(job, &look.active, look.active.len(), now_micros);
+        let all = removed(job, &look.active, look.active.len());
         return if all.is_empty() { Step::Nothing } else { Step::Delete(all) };
     }
     let wanted = match job.completions {
@@ -237,7 +237,7 @@ pub fn step(job: &Job, pods: &[Arc<Pod>], look: &Look, now_micros: i64) -> Step 
         None => job.parallelism,
         Some(completions) => (completions - look.succeeded).min(job.parallelism).max(0),
     };
-    let mut extra = removed(job, &look.active, as_size(active - wanted), now_micros);
+    let mut extra = removed(job, &look.active, as_size(active - wanted));
     extra.truncate(BURST);
     if !extra.is_empty() {
         return Step::Delete(extra);
@@ -304,9 +304,9 @@ fn failures(job: &Job, last: Option<&Arc<Pod>>) -> (i64, i64) {
     }
 }
 
-/// At least so many of the active pods, those first that will be missed least; all of which there is another for the same
+/// At least so many of the active pods, those first that got least far; all of which there is another for the same
 /// index, and all without a place.
-fn removed(job: &Job, active: &[Arc<Pod>], at_least: usize, now_micros: i64) -> Vec<Arc<Pod>> {
+fn removed(job: &Job, active: &[Arc<Pod>], at_least: usize) -> Vec<Arc<Pod>> {
     let (mut gone, mut left): (Vec<Arc<Pod>>, Vec<Arc<Pod>>) = (Vec::new(), Vec::new());
     if job.is_indexed() {
         let mut by_index: BTreeMap<i64, Vec<Arc<Pod>>> = BTreeMap::new();
@@ -318,7 +318,7 @@ fn removed(job: &Job, active: &[Arc<Pod>], at_least: usize, now_micros: i64) -> 
         }
         for mut same in by_index.into_values() {
             if same.len() > 1 {
-                order::order(&mut same, &[], now_micros);
+                order::order(&mut same);
             }
             left.extend(same.pop());
             gone.append(&mut same);
@@ -327,7 +327,7 @@ fn removed(job: &Job, active: &[Arc<Pod>], at_least: usize, now_micros: i64) -> 
         left = active.to_vec();
     }
     if gone.len() < at_least {
-        order::order(&mut left, &[], now_micros);
+        order::order(&mut left);
         left.truncate(at_least - gone.len());
         gone.append(&mut left);
     }
