@@ -204,7 +204,10 @@ fn concerned(budgets: &Informer<Budget>, change: &Change<'_, Pod>, events: &Reco
     if let (Some(old), Some(new)) = (old, new) {
         let seen = |pod: &Pod| (pod.ready, pod.deleted.is_some(), pod.uid.clone(), pod.controller.clone());
         if seen(old) == seen(new) && old.labels == new.labels {
-            return Vec::new();
+            // What could not be counted before may be now.
+            let mut found = covering(budgets, &change.key.namespace, &new.labels);
+            found.retain(|budget| budget.status.is_uncounted());
+            return found;
         }
     }
     let namespace = &change.key.namespace;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rkube_machinery::time;
 
-use super::view::{Budget, Condition, Limit, Status};
+use super::view::{Budget, Condition, Limit, SYNC_FAILED, Status};
 use crate::amount::Amount;
 use crate::metadata::seconds;
 use crate::pods::Pod;
@@ -74,7 +74,7 @@ pub fn plan(budget: &Budget, pods: &[Arc<Pod>], (expected, desired): (i64, i64),
 /// The status of a budget of which nothing can be known: it allows nothing.
 pub fn fail_safe(budget: &Budget, why: &str, now_micros: i64) -> Option<Status> {
     let mut status = Status { disruptions_allowed: 0, ..budget.status.clone() };
-    set(&mut status, "False", "SyncFailed", why, now_micros);
+    set(&mut status, "False", SYNC_FAILED, why, now_micros);
     (status != budget.status).then_some(status)
 }
 

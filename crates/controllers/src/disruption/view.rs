@@ -32,6 +32,9 @@ pub enum Limit {
     MinAvailable(Amount),
 }
 
+/// Why a budget allows nothing whose pods could not be counted.
+pub const SYNC_FAILED: &str = "SyncFailed";
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Status {
@@ -46,6 +49,13 @@ pub struct Status {
     pub expected_pods: i64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+impl Status {
+    /// Whether the pods could not be counted when that was last tried.
+    pub fn is_uncounted(&self) -> bool {
+        self.conditions.iter().any(|condition| condition.reason == SYNC_FAILED)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

@@ -193,9 +193,8 @@ async fn evictions_at_once_keep_a_budget() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_budget_asks_whatever_has_a_scale() {
-    let cluster = TestCluster::builder().virtual_time().nodes(2).start().await;
+/// Defines fleets, which have a scale, and makes one of ten, `f`.
+async fn fleet(cluster: &TestCluster) -> DynamicObject {
     let client = cluster.client();
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -222,22 +221,33 @@ async fn a_budget_asks_whatever_has_a_scale() {
     let fleet = json!({
         "apiVersion": "example.com/v1", "kind": "Fleet", "metadata": { "name": "f" }, "spec": { "size": 10 },
     });
-    let fleet = fleets.create(&PostParams::default(), &serde_json::from_value(fleet).unwrap()).await.unwrap();
+    fleets.create(&PostParams::default(), &serde_json::from_value(fleet).unwrap()).await.unwrap()
+}
+
+fn owner(kind: &str, name: &str, uid: &str) -> Value {
+    json!([{ "apiVersion": "example.com/v1", "kind": kind, "name": name, "uid": uid, "controller": true }])
+}
+
+fn owned(name: &str, owner: Value) -> Value {
+    json!({
+        "metadata": { "name": name, "labels": { "app": "web" }, "ownerReferences": owner },
+        "spec": { "containers": [{ "name": "c", "image": "i" }] },
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_asks_whatever_has_a_scale() {
+    let cluster = TestCluster::builder().virtual_time().nodes(2).start().await;
+    let client = cluster.client();
+    let fleet = fleet(&cluster).await;
     budget(&client, "b", json!({ "maxUnavailable": "20%" })).await;
-    let pod = |name: &str, owner: Value| {
-        json!({
-            "metadata": { "name": name, "labels": { "app": "web" }, "ownerReferences": owner },
-            "spec": { "containers": [{ "name": "c", "image": "i" }] },
-        })
-    };
-    let owner = |kind: &str, name: &str, uid: &str| json!([{ "apiVersion": "example.com/v1", "kind": kind, "name": name, "uid": uid, "controller": true }]);
     for index in 0..9 {
-        create::<Pod>(&client, pod(&format!("p{index}"), owner("Fleet", "f", &fleet.uid().unwrap()))).await;
+        create::<Pod>(&client, owned(&format!("p{index}"), owner("Fleet", "f", &fleet.uid().unwrap()))).await;
     }
     cluster.advance(SOON).await;
     assert_eq!(status(&client, "b").await, (10, 9, 8, 1, "SufficientPods".to_owned()));
 
-    create::<Pod>(&client, pod("nobodys", json!([]))).await;
+    create::<Pod>(&client, owned("nobodys", json!([]))).await;
     cluster.advance(SOON).await;
     assert_eq!(status(&client, "b").await, (10, 10, 8, 2, "SufficientPods".to_owned()));
     let unmanaged = reasons(&client).await["UnmanagedPods"].clone();
@@ -248,7 +258,7 @@ async fn a_budget_asks_whatever_has_a_scale() {
     api::<Pod>(&client).delete("nobodys", &DeleteParams::default().grace_period(0)).await.unwrap();
 
     // A kind that is not there: nothing is known, so nothing is allowed.
-    create::<Pod>(&client, pod("lost", owner("Ghost", "a/../b c", "1"))).await;
+    create::<Pod>(&client, owned("lost", owner("Ghost", "a/../b c", "1"))).await;
     cluster.advance(SOON).await;
     let (_, _, _, allowed, reason) = status(&client, "b").await;
     assert_eq!((allowed, reason.as_str()), (0, "SyncFailed"));
@@ -258,6 +268,34 @@ async fn a_budget_asks_whatever_has_a_scale() {
     let (code, _, causes) = evict(&client, "p0", json!({})).await.unwrap_err();
     let cause = format!("The disruption budget b does not allow evicting pods currently because it failed sync: {why}");
     assert_eq!((code, causes), (429, vec![cause]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_counted_is_tried_again_when_a_pod_changes() {
+    let cluster = TestCluster::builder().virtual_time().nodes(2).start().await;
+    let client = cluster.client();
+    let fleet = fleet(&cluster).await;
+    let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let definitions: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    let scaled = definitions.get("fleets.example.com").await.unwrap().data["spec"].clone();
+    let mut plain = scaled.clone();
+    plain["versions"][0]["subresources"].take();
+    let define = async |spec: &Value| {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        definitions.patch("fleets.example.com", &PatchParams::default(), &patch).await.unwrap();
+        cluster.advance(SOON).await;
+    };
+    define(&plain).await;
+    budget(&client, "b", json!({ "maxUnavailable": "20%" })).await;
+    create::<Pod>(&client, owned("early", owner("Fleet", "f", &fleet.uid().unwrap()))).await;
+    cluster.advance(SOON).await;
+    assert_eq!(status(&client, "b").await.4, "SyncFailed");
+    define(&scaled).await;
+    assert_eq!(status(&client, "b").await.4, "SyncFailed", "nobody says so");
+    let patch = json!({ "metadata": { "annotations": { "seen": "again" } } });
+    api::<Pod>(&client).patch("early", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    cluster.advance(SOON).await;
+    assert_eq!(status(&client, "b").await, (10, 1, 8, 0, "InsufficientPods".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
