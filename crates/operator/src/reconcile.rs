@@ -29,9 +29,11 @@ pub const RECONCILE_MAX: Duration = Duration::from_secs(5 * 60);
 /// What became of a key that did not fail, for those who want nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// There was nothing to write.
+    /// There was nothing to write; or what was written follows what others do, however often they do it, and is not to be
+    /// held up.
     Unchanged,
-    /// Something was written, or would have been if another had not been faster.
+    /// Something was written, or would have been if another had not been faster. Who says so is slowed down if it happens
+    /// again and again (as [`Action::wrote`] is).
     Wrote,
 }
 

@@ -103,8 +103,7 @@ impl Manager {
         for node in &plan.attach {
             self.attach(&volume, node).await?;
         }
-        let is_nothing = plan.attach.is_empty() && plan.detach.is_empty();
-        Ok(if is_nothing { Outcome::Unchanged } else { Outcome::Wrote })
+        Ok(Outcome::Unchanged)
     }
 
     /// How nodes call a volume that is attached; None: it is not to be.
@@ -183,7 +182,8 @@ impl Manager {
                 pods.for_each(|pod| self.events.normal(&about(&pod), "SuccessfulAttachVolume", message.as_str()));
             }
         }
-        Ok(Outcome::Wrote)
+        // Pods wait for this, however many volumes come and go.
+        Ok(Outcome::Unchanged)
     }
 
     async fn write(&self, node: &Node, attached: Vec<(Text, Text)>) -> Result<(), Error> {

@@ -80,7 +80,8 @@ impl Manager {
                 Ok(wanted) => wanted,
                 Err(error) => {
                     status.current_replicas = current;
-                    self.write_status(owner, &autoscaler, &status).await?;
+                    // That this is not written is less than what is to be told.
+                    let _ = self.write_status(owner, &autoscaler, &status).await;
                     owner.warn("FailedComputeMetricsReplicas", error.clone());
                     return Err(error);
                 }

@@ -124,13 +124,14 @@ async fn reconcile(client: &Client, clock: &dyn Clock, node: &NodeView) -> Resul
     }
     let api: Api<Node> = Api::all(client.clone());
     api.patch(&node.metadata.name, &PatchParams::default(), &Patch::Strategic(&patch)).await?;
-    Ok(Outcome::Wrote)
+    // Nobody but the node itself makes this necessary, and pods must not come to one that is not ready again.
+    Ok(Outcome::Unchanged)
 }
 
 /// That the node is gone, or another one, is no failure.
 fn settle(outcome: Result<Outcome, kube::Error>) -> Result<Outcome, kube::Error> {
     match outcome {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Outcome::Wrote),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Outcome::Unchanged),
         other => other,
     }
 }

@@ -111,7 +111,8 @@ impl Manager {
                 _ => {}
             }
         }
-        Ok(if release == Release::default() { Outcome::Unchanged } else { Outcome::Wrote })
+        // Others wait for what is released, however many share the claim.
+        Ok(Outcome::Unchanged)
     }
 
     async fn remaining(&self, claim: &Claim) -> Result<Vec<Consumer>, Error> {

@@ -119,14 +119,14 @@ impl Keeping {
             return Ok(Action::done().requeue_after(SETTLING));
         }
         let plan = plan::plan(&quota.said, &counted, &recent);
-        let mut action = Action::done();
         if let Some(used) = &plan.used {
             match self.write(&quota, used).await {
                 Err(error) if is_not_found(&error) => return Ok(Action::done()),
                 written => written?,
             }
-            action = Action::wrote();
         }
+        // However often objects come and go, what they gave back can be used at once.
+        let action = Action::done();
         Ok(if plan.is_settling || !has_begun { action.requeue_after(SETTLING) } else { action })
     }
 

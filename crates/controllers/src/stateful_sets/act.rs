@@ -80,8 +80,9 @@ impl Manager {
             self.queue.add_after(key.clone(), delay);
         }
         // A pod that does not last is made again and again, but not at full speed.
+        let acts = plan.parts.iter().any(|part| !part.is_empty());
         let is_young = |pod: &Pod| pod.created.is_none_or(|at| now / 1_000_000 - at < ENDS_AT_ONCE_SECONDS);
-        let in_vain = pods.iter().any(|pod| pod.is_terminal() && is_young(pod));
+        let in_vain = acts && pods.iter().any(|pod| pod.is_terminal() && is_young(pod));
         Ok(if in_vain { Outcome::Wrote } else { Outcome::Unchanged })
     }
 

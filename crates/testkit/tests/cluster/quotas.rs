@@ -105,6 +105,22 @@ fn refusal(error: kube::Error) -> String {
     }
 }
 
+/// However often it is used up, it can be used again as soon as it is free.
+#[tokio::test]
+async fn what_comes_and_goes_all_the_time_is_given_back_at_once() {
+    let quotas = Quotas::start().await;
+    quotas.quota("q", json!({ "hard": { "pods": "1" } })).await;
+    let start = tokio::time::Instant::now();
+    for turn in 0..100 {
+        let name = format!("p{turn}");
+        quotas.pod(&name, json!({})).await.unwrap();
+        quotas.delete::<Pod>(&name).await;
+        quotas.uses("q", json!({ "pods": "0" })).await;
+    }
+    let took = start.elapsed();
+    assert!(took < 2 * MINUTE, "{took:?}");
+}
+
 #[tokio::test]
 async fn a_quota_is_used_up_and_freed() {
     let quotas = Quotas::start().await;
