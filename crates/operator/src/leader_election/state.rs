@@ -110,6 +110,10 @@ impl State {
         if let Some(found) = found {
             self.observe(found, revision, now);
         }
+        // Its time is over: what was begun in it ends before anything is taken again. Others may have led meanwhile.
+        if self.next(now) == Step::Lost {
+            return None;
+        }
         let known = self.observed.as_ref();
         let of_another = known.filter(|known| !known.record.holder.is_empty() && known.record.holder != self.identity);
         if let Some(known) = of_another {

@@ -132,6 +132,22 @@ fn what_a_watch_shows() {
     assert_eq!(state.next(now), Step::Try);
 }
 
+/// A process that was stopped while it renewed: another led meanwhile, and has released the lease or deleted it.
+#[test]
+fn a_time_that_is_over_is_lost_before_the_next_begins() {
+    let start = Instant::now();
+    let late = start + seconds(60);
+    for found in [Some(record("", 5)), Some(record("me", 0)), None] {
+        let mut state = leader(start);
+        assert_eq!(state.judge(found.as_ref(), Some(9), late, WALL), None, "{found:?}");
+        state.failed(late, 0.0);
+        assert_eq!(state.next(late), Step::Lost, "{found:?}");
+        state.stand_by(late);
+        assert_eq!(state.next(late), Step::Try, "{found:?}");
+        assert!(state.judge(found.as_ref(), Some(9), late, WALL).is_some(), "{found:?}");
+    }
+}
+
 #[test]
 fn times_that_do_not_go_together_are_refused() {
     let timing = |lease: u64, renew: u64, retry: u64| Timing {
