@@ -347,7 +347,19 @@ async fn a_stopped_etcd_keeps_nobody() {
 }
 
 fn signal(server: &Server, signal: &str) {
-    assert!(Command::new("kill").args([signal, &server.child.id().to_string()]).status().unwrap().success());
+    let process = server.child.id();
+    assert!(Command::new("kill").args([signal, &process.to_string()]).status().unwrap().success());
+    // Whoever is told to stop does so a little later, one thread after the other.
+    while signal == "-STOP" && !is_stopped(process) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn is_stopped(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let mut states = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")));
+    // The state follows the name, which is in brackets.
+    states.all(|state| state.is_ok_and(|state| state.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))))
 }
 
 /// The end of a store does not wait for an etcd that is being looked for.
