@@ -18,8 +18,8 @@ use rkube_catalog::{Entry, Inside};
 /// How often another name is tried when a generated one is taken.
 const GENERATE_ATTEMPTS_MAX: usize = 8;
 
-/// How often a new object is put while what it rests upon, its namespace, is written.
-const GUARDED_ATTEMPTS_MAX: usize = 16;
+/// How often a new object is put only if what it rests upon, its namespace, is not written meanwhile.
+const GUARDED_ATTEMPTS_MAX: usize = 4;
 
 /// Which verb makes the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,8 +210,19 @@ impl<'a> Write<'a> {
             }
             seen = guardian.read().await?;
         }
-        let why = format!("namespace {} is written all the time, please try again", self.request.info.namespace);
-        Err(Status::service_unavailable(why).with_retry_after(1))
+        // It is written all the time, and nobody waits for that to end: it is looked at when the object is stored. Whoever
+        // empties it then finds the object, or that is taken back.
+        self.check_guardian(Admission::create(name), seen.as_ref().map(|entry| &*entry.object))?;
+        let put = place.put_object(object, Expect::Absent).await?;
+        if let Verdict::Committed(entry) = &put {
+            let seen = guardian.read().await?;
+            let stays = self.check_guardian(Admission::create(name), seen.as_ref().map(|entry| &*entry.object));
+            if let Err(refused) = stays {
+                place.remove(entry.revision).await?;
+                return Err(refused);
+            }
+        }
+        Ok(put)
     }
 
     /// The name is another object's, which may be on its way out.

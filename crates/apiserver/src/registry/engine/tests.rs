@@ -225,10 +225,12 @@ async fn what_was_admitted_before_its_namespace_went_is_not_stored() {
     }
 }
 
-/// Writes the namespace behind the server's back, so many times, when that was looked at and before the object is stored.
+/// Writes the namespace behind the server's back, so many times, when that was looked at and before the object is stored;
+/// the last time it is on its way out, or not.
 struct Elsewhere {
     store: Arc<Memory>,
     times: usize,
+    deletes: bool,
     asked: Arc<AtomicUsize>,
 }
 
@@ -239,7 +241,13 @@ impl Plugin for Elsewhere {
 
     fn check_guardian(&self, _attributes: &Attributes<'_>, guardian: Option<&Object>) -> Result<(), Status> {
         let namespace = guardian.unwrap();
-        if self.asked.fetch_add(1, Ordering::Relaxed) < self.times {
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        if asked <= self.times {
+            let mut value = namespace.value(0);
+            if self.deletes && asked == self.times {
+                value.object_mut("metadata").set("deletionTimestamp", "2026-01-01T00:00:00Z");
+            }
+            let namespace = Object::new(&value, rkube_kinds::find("", "v1", "namespaces").unwrap());
             let change = Change::Put { value: namespace.stored(), lease: None, note: None };
             let key = "/registry/namespaces/n".into();
             let write = self.store.write(Write { key, expect: Expect::Anything, change, guard: None });
@@ -251,15 +259,27 @@ impl Plugin for Elsewhere {
 
 #[tokio::test]
 async fn what_a_new_object_rests_upon_is_looked_at_again_when_it_was_written() {
-    let refused = "namespace n is written all the time, please try again";
-    for (times, asked_times, expected) in [(0, 1, (201, "")), (3, 4, (201, "")), (usize::MAX, 16, (503, refused))] {
+    let refused =
+        "configmaps \"late\" is forbidden: unable to create new content in namespace n because it is being terminated";
+    // How often the namespace is written, whether it goes in the end, how often it is looked at, and the answer.
+    for (times, deletes, asked_times, expected) in [
+        (0, false, 1, (201, "")),
+        (3, false, 4, (201, "")),
+        (usize::MAX, false, 6, (201, "")),
+        (1, true, 1, (403, refused)),
+        (4, true, 4, (403, refused)),
+        (5, true, 5, (403, refused)),
+        (6, true, 6, (201, "")),
+    ] {
         let (store, asked) = (Arc::new(Memory::new()), Arc::<AtomicUsize>::default());
         let config = Config { store: store.clone(), ..config() };
-        let elsewhere = Elsewhere { store, times, asked: asked.clone() };
+        let elsewhere = Elsewhere { store: store.clone(), times, deletes, asked: asked.clone() };
         let server = ApiServer::start_with(config, vec![Box::new(elsewhere)]).await.unwrap();
         let (code, message) = make_late(&server).await;
-        assert_eq!((code, message.as_str()), expected);
-        assert_eq!(asked.load(Ordering::Relaxed), asked_times);
+        assert_eq!((code, message.as_str()), expected, "{times}");
+        assert_eq!(asked.load(Ordering::Relaxed), asked_times, "{times}");
+        let (kept, _) = store.get("/registry/configmaps/n/late").await.unwrap();
+        assert_eq!(kept.is_some(), code == 201, "{times}");
     }
 }
 
